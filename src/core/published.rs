@@ -1,0 +1,531 @@
+//! The published vocabulary: what a run says about itself.
+//!
+//! These are the only core types made for the outside. They go, one a line, into `events.jsonl` (the source
+//! of `resume`, `explain` and `status`), to `--events` on stdout, and to the progress display. They are
+//! owned, serialisable and versioned: fields are only ever added, readers ignore what they do not know, and
+//! a change of meaning raises [`FORMAT`]. Nothing secret goes in: environment variables appear by name.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::kill_switch::KillSwitch;
+use super::mode::Mode;
+use super::outcome::Class;
+
+/// Version of the event format. A reader refuses a newer one.
+pub const FORMAT: u32 = 1;
+
+/// One line of `events.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// [`FORMAT`] at the time of writing.
+    pub v: u32,
+    /// Counts up from 0 within a run.
+    pub seq: u64,
+    /// When, UTC.
+    pub at: Timestamp,
+    /// What.
+    pub event: RunEvent,
+}
+
+/// What a turn is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// The work itself.
+    Work,
+    /// Go on with an interrupted turn: look first what is already done.
+    Reconcile,
+    /// Go on after a cut that lost nothing (limit, network, turn cap).
+    Continue,
+    /// Hand in the session report that is missing.
+    Close,
+}
+
+/// Where the session report came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportSource {
+    /// `structured_output` of the work turn.
+    Structured,
+    /// Handed in when asked again.
+    CloseTurn,
+    /// Not handed in: derived from stream and git.
+    Derived,
+}
+
+/// A signal of the resource probe, judged (design §7).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SignalReading {
+    /// `ram_available`, `swap_used`, `peers`, `memory_pressure`.
+    pub signal: String,
+    /// Measured value in words, such as `5.2 GB`; `unknown` when the probe failed.
+    pub value: String,
+    /// Tier this signal alone would give.
+    pub tier: String,
+}
+
+/// The inputs of the kill-switch checks, as they were.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SwitchInputs {
+    /// Completed iterations.
+    pub iterations: u32,
+    /// `--max-sessions`.
+    pub max_sessions: u32,
+    /// Hours on the run's clock.
+    pub elapsed_hours: f64,
+    /// `--max-hours`.
+    pub max_hours: f64,
+    /// Output tokens so far.
+    pub tokens: u64,
+    /// `--max-tokens`; 0 = off.
+    pub max_tokens: u64,
+    /// API-equivalent dollars so far, when known.
+    pub cost_usd: Option<f64>,
+    /// `--max-cost`.
+    pub max_cost_usd: Option<f64>,
+    /// Tier of the resource probe.
+    pub resources: String,
+    /// Other Claude process trees, when known.
+    pub peers: Option<u32>,
+    /// `--peer-abort`.
+    pub peer_abort: u32,
+    /// `agent_summary.spiral` of the session just ended.
+    pub spiral: Option<f64>,
+    /// `agent_summary.failed` of the session just ended.
+    pub failed: Option<f64>,
+    /// `effectiveness.planned_issues`.
+    pub planned: Option<f64>,
+    /// `effectiveness.carryover`.
+    pub carryover: Option<f64>,
+    /// `--carryover-threshold`.
+    pub carryover_threshold: f64,
+}
+
+/// Tokens of one session or of a run, all models and sub-agents.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Fresh input.
+    pub input: u64,
+    /// Output; the budget `--max-tokens` counts these.
+    pub output: u64,
+    /// Read from the prompt cache.
+    pub cache_read: u64,
+    /// Written to the prompt cache.
+    pub cache_creation: u64,
+}
+
+/// What git says a session did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Work {
+    /// Commits since the session began, newest first, bounded.
+    pub commits: Vec<Commit>,
+    /// All commits, also those beyond the bound.
+    pub commits_total: u64,
+    /// Files changed by the commits.
+    pub files_changed: u64,
+    /// Lines added.
+    pub insertions: u64,
+    /// Lines removed.
+    pub deletions: u64,
+    /// Files changed or untracked and not committed.
+    pub dirty: u64,
+    /// The old head is no longer an ancestor of the new one.
+    pub history_rewritten: bool,
+}
+
+/// One commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commit {
+    /// Object id.
+    pub oid: String,
+    /// First line of the message.
+    pub subject: String,
+}
+
+/// Outcome of `--verify`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// Exit 0.
+    pub passed: bool,
+    /// How it ended, in words.
+    pub ended: String,
+    /// Last lines of its output.
+    pub tail: String,
+}
+
+/// What happened, or was decided, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum RunEvent {
+    /// First event of a run.
+    RunStarted {
+        /// Id of the run.
+        run_id: String,
+        /// Version of `autopilot`.
+        version: String,
+        /// Top level of the repository.
+        repository: String,
+        /// Branch, when on one.
+        branch: Option<String>,
+        /// Run this one continues.
+        parent_run_id: Option<String>,
+        /// `--max-sessions`.
+        max_sessions: u32,
+        /// `--max-hours`.
+        max_hours: f64,
+        /// `--max-tokens`; 0 = off.
+        max_tokens: u64,
+        /// `--max-cost`.
+        max_cost_usd: Option<f64>,
+        /// `--confidence-threshold`.
+        confidence_threshold: f64,
+        /// Program that is driven.
+        claude: String,
+        /// Its `--version`.
+        claude_version: Option<String>,
+    },
+    /// A run that died without a word was found and put in order.
+    DeadRunFound {
+        /// Its id.
+        run_id: String,
+        /// Processes it left, by name, which were ended.
+        swept: Vec<String>,
+        /// Still alive after that.
+        survivors: Vec<String>,
+    },
+    /// The machine was looked at.
+    ResourcesJudged {
+        /// Iteration about to start, from 1.
+        iteration: u32,
+        /// Most restrictive tier.
+        tier: String,
+        /// Sub-agents a wave may have.
+        cap: u32,
+        /// The signal that decided, when one did.
+        deciding: Option<String>,
+        /// All signals.
+        signals: Vec<SignalReading>,
+    },
+    /// What kind of session comes next.
+    ModeSelected {
+        /// Iteration about to start, from 1.
+        iteration: u32,
+        /// The choice; `None` = no recommendation.
+        mode: Option<Mode>,
+        /// 0 to 1.
+        confidence: f64,
+        /// `--confidence-threshold`.
+        threshold: f64,
+        /// Why.
+        rationale: String,
+    },
+    /// The kill-switches were checked.
+    SwitchesChecked {
+        /// Iteration, from 1.
+        iteration: u32,
+        /// `before` or `after` the session.
+        phase: String,
+        /// What was compared.
+        inputs: SwitchInputs,
+        /// The first that fired.
+        hit: Option<KillSwitch>,
+        /// Its words.
+        detail: Option<String>,
+    },
+    /// A conversation begins (or is continued by `--chain resume` or `resume`).
+    SessionStarted {
+        /// Iteration, from 1.
+        iteration: u32,
+        /// Id of the conversation.
+        session_id: String,
+        /// Mode of the session.
+        mode: Mode,
+        /// Sub-agents a wave may have.
+        cap: u32,
+        /// Whether an earlier conversation goes on.
+        continued: bool,
+    },
+    /// A prompt is about to be sent.
+    TurnStarted {
+        /// Id of the conversation.
+        session_id: String,
+        /// From 1 within the session.
+        turn: u32,
+        /// What for.
+        purpose: Purpose,
+        /// Size of the prompt in bytes.
+        prompt_bytes: u64,
+        /// Size of the transcript before it, in bytes: what comes after this offset belongs to the turn.
+        transcript_offset: u64,
+    },
+    /// A process is being started for the turn.
+    AttemptStarted {
+        /// From 1 within the run.
+        attempt: u32,
+        /// Id of the conversation.
+        session_id: String,
+        /// `--resume` instead of `--session-id`.
+        resume: bool,
+        /// Arguments; the prompt is never among them.
+        argv: Vec<String>,
+        /// Variables taken out of the child's environment, by name.
+        env_removed: Vec<String>,
+        /// Claude and Anthropic variables passed on, by name.
+        env_kept: Vec<String>,
+    },
+    /// The process lives.
+    AttemptSpawned {
+        /// Which attempt.
+        attempt: u32,
+        /// Process id.
+        pid: u32,
+    },
+    /// The CLI introduced itself.
+    Initialised {
+        /// Which attempt.
+        attempt: u32,
+        /// Id the CLI uses.
+        session_id: Option<String>,
+        /// Model.
+        model: Option<String>,
+        /// Version of the CLI.
+        cli_version: Option<String>,
+        /// Permission mode in force.
+        permission_mode: Option<String>,
+        /// Where its key comes from; `none` for a subscription.
+        api_key_source: Option<String>,
+        /// MCP servers that did not start.
+        failed_mcp_servers: Vec<String>,
+    },
+    /// A tool was called. Not journaled: the raw stream has it.
+    ToolUsed {
+        /// Tool.
+        name: String,
+        /// What it was called with, shortened.
+        summary: String,
+        /// By a sub-agent.
+        sub_agent: bool,
+    },
+    /// The model wrote something. Not journaled: the raw stream has it.
+    TextWritten {
+        /// Shortened.
+        text: String,
+        /// By a sub-agent.
+        sub_agent: bool,
+    },
+    /// Running totals of the run. Not journaled.
+    Progress {
+        /// Output tokens so far, estimated while a turn runs.
+        output_tokens: u64,
+        /// Dollars so far, when known.
+        cost_usd: Option<f64>,
+    },
+    /// The CLI tries an API call again by itself.
+    ApiRetry {
+        /// Its count.
+        attempt: u32,
+        /// Its limit.
+        max_retries: u32,
+        /// HTTP status.
+        status: Option<u16>,
+        /// Class the CLI gives.
+        error: Option<String>,
+    },
+    /// State of a usage window.
+    RateLimit {
+        /// `allowed`, `allowed_warning`, `rejected`.
+        status: String,
+        /// Which window.
+        window: Option<String>,
+        /// When it resets.
+        resets_at: Option<Timestamp>,
+        /// 0 to 1.
+        utilization: Option<f64>,
+    },
+    /// Output that could not be read was skipped. Counted, never fatal.
+    StreamAnomaly {
+        /// What kind.
+        anomaly: String,
+        /// A bounded sample.
+        sample: String,
+    },
+    /// The process is gone and its tree is empty (or the rest is named).
+    AttemptEnded {
+        /// Which attempt.
+        attempt: u32,
+        /// How it ended, in words.
+        exit: Option<String>,
+        /// Signals we sent, in order.
+        signals: Vec<String>,
+        /// Processes it left that were ended.
+        swept: Vec<String>,
+        /// Still alive after that.
+        survivors: Vec<String>,
+        /// Lines read.
+        lines: u64,
+        /// Lines that could not be read.
+        bad_lines: u64,
+        /// Longest silence in seconds.
+        longest_gap_seconds: f64,
+        /// Seconds it lived.
+        seconds: f64,
+        /// Last words on stderr, noise removed.
+        stderr_tail: String,
+    },
+    /// What ground truth says of the attempt.
+    OutcomeJudged {
+        /// Which attempt.
+        attempt: u32,
+        /// Id of the conversation.
+        session_id: String,
+        /// The class.
+        class: Class,
+        /// 0 to 1.
+        confidence: f64,
+        /// Why, strongest first.
+        reasons: Vec<String>,
+    },
+    /// An automatic repair.
+    Healed {
+        /// Id of the conversation it was for.
+        session_id: String,
+        /// What was wrong.
+        class: Class,
+        /// What is done about it.
+        action: String,
+        /// Why that.
+        why: String,
+        /// Recoveries used by this turn, this one included.
+        recovery: u32,
+        /// Pause before it, in seconds.
+        delay_seconds: u64,
+    },
+    /// Asleep until a usage limit resets.
+    LimitWait {
+        /// Which window.
+        window: Option<String>,
+        /// Until when.
+        until: Timestamp,
+        /// Words of the limit.
+        why: String,
+    },
+    /// Awake again after a usage limit.
+    LimitWaitOver {
+        /// How long it took, in seconds.
+        waited_seconds: u64,
+    },
+    /// The machine was asleep; deadlines got a fresh grace.
+    Suspended {
+        /// For how long, in seconds.
+        asleep_seconds: f64,
+    },
+    /// The session's own report.
+    ReportReceived {
+        /// Id of the conversation.
+        session_id: String,
+        /// How it was obtained.
+        source: ReportSource,
+        /// `complete`, `partial`, `blocked`, `nothing_to_do`.
+        status: Option<String>,
+        /// Fields that were not as asked.
+        problems: Vec<String>,
+    },
+    /// A session is over.
+    SessionEnded {
+        /// Iteration, from 1.
+        iteration: u32,
+        /// Id of the conversation.
+        session_id: String,
+        /// Whether it counts as a completed iteration.
+        completed: bool,
+        /// What ground truth says.
+        class: Class,
+        /// Status it reported.
+        status: Option<String>,
+        /// Its own summary.
+        summary: Option<String>,
+        /// What git says.
+        work: Option<Work>,
+        /// Where claim and ground truth disagree.
+        contradictions: Vec<String>,
+        /// `--verify`.
+        verification: Option<Verification>,
+        /// Tokens of the session.
+        tokens: Tokens,
+        /// Dollars of the session, when known.
+        cost_usd: Option<f64>,
+        /// Seconds it took.
+        seconds: f64,
+        /// Turns it took.
+        turns: u32,
+        /// Processes started for it.
+        attempts: u32,
+        /// Tool calls that were denied.
+        denials: u32,
+    },
+    /// The operator asked for an end.
+    StopRequested {
+        /// `finish`, `interrupt`, `kill`.
+        level: String,
+        /// Signal or command it came by.
+        by: String,
+    },
+    /// Something a person should know that changes nothing.
+    Warning {
+        /// In words.
+        text: String,
+    },
+    /// Last event of a run.
+    RunEnded {
+        /// The switch, if one fired.
+        kill_switch: Option<KillSwitch>,
+        /// Its words, or those of the fall-back.
+        detail: Option<String>,
+        /// Exit code of the process.
+        exit_code: u8,
+        /// Class of the failure that ended it.
+        failure_class: Option<Class>,
+        /// Iteration 1 fell back to manual.
+        fallback_to_manual: bool,
+        /// Completed iterations.
+        iterations: u32,
+        /// Conversations, in order.
+        sessions: Vec<String>,
+        /// Tokens of the run.
+        tokens: Tokens,
+        /// Dollars of the run, when known.
+        cost_usd: Option<f64>,
+        /// Seconds it took.
+        seconds: f64,
+        /// Seconds of them asleep on usage limits.
+        limit_wait_seconds: u64,
+        /// What a person does next, most useful first.
+        next: Vec<String>,
+    },
+}
+
+impl RunEvent {
+    /// Whether it goes into `events.jsonl`. The rest is for the eye only; the raw stream keeps it.
+    #[must_use]
+    pub fn is_journaled(&self) -> bool {
+        !matches!(self, RunEvent::ToolUsed { .. } | RunEvent::TextWritten { .. } | RunEvent::Progress { .. })
+    }
+
+    /// Whether losing it would lose the run's state: it is synced to disk before the run goes on.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        matches!(
+            self,
+            RunEvent::RunStarted { .. }
+                | RunEvent::SessionStarted { .. }
+                | RunEvent::TurnStarted { .. }
+                | RunEvent::AttemptStarted { .. }
+                | RunEvent::AttemptSpawned { .. }
+                | RunEvent::Healed { .. }
+                | RunEvent::LimitWait { .. }
+                | RunEvent::SessionEnded { .. }
+                | RunEvent::RunEnded { .. }
+        )
+    }
+}
