@@ -3,9 +3,25 @@
 //! Nothing here reads a clock, touches a file, starts a process or knows tokio. Time is an argument
 //! ([`time::Now`]), timers leave as effects and come back as events, and every decision is a value that
 //! carries its reasons, so that a table test is its specification and `explain` is a printout.
+//!
+//! Reading order: [`run`] is the loop of design §4; inside it a session is one or two turns, a turn is one
+//! or more attempts. [`evidence`] gathers what an attempt revealed, [`judge`] says what became of it,
+//! [`recovery`] what to do about it.
 
+pub mod event;
+pub mod evidence;
+pub mod fact;
+pub mod judge;
 pub mod kill_switch;
+pub mod ledger;
 pub mod mode;
 pub mod outcome;
 pub mod published;
+pub mod recovery;
+pub mod resources;
+pub mod run;
+mod session;
+pub mod session_report;
 pub mod time;
+pub mod transcript_digest;
+mod turn;

@@ -58,3 +58,56 @@ impl FromStr for Mode {
             .ok_or_else(|| format!("unknown mode `{text}`"))
     }
 }
+
+/// What is known before the next session is chosen.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Signals {
+    /// `--mode`.
+    pub forced_mode: Option<Mode>,
+    /// There is a prompt (`--prompt`, `--prompt-file`).
+    pub prompt: bool,
+}
+
+/// What kind of session comes next, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recommendation {
+    /// The choice; `None` = nothing to recommend.
+    pub mode: Option<Mode>,
+    /// 0 to 1, always finite.
+    pub confidence: f64,
+    /// In words, at most 120 characters.
+    pub rationale: String,
+    /// There is a source of work, and nothing open in it: the run ends as planned.
+    pub no_open_work: bool,
+}
+
+/// Chooses. Pure and total (design §5, rules 1 and 2). `work_done` = a session reported that the prompt's
+/// work is complete.
+#[must_use]
+pub fn select(signals: &Signals, work_done: bool) -> Recommendation {
+    let sure = |mode, rationale: &str| Recommendation {
+        mode: Some(mode),
+        confidence: 1.0,
+        rationale: rationale.to_owned(),
+        no_open_work: false,
+    };
+    if work_done {
+        return Recommendation {
+            mode: None,
+            confidence: 0.0,
+            rationale: "no open work: a session reported it complete".to_owned(),
+            no_open_work: true,
+        };
+    }
+    match (signals.forced_mode, signals.prompt) {
+        (Some(mode), true) => sure(mode, "--mode, with the work of the prompt"),
+        (Some(mode), false) => sure(mode, "--mode"),
+        (None, true) => sure(Mode::Feature, "the prompt says what to do"),
+        (None, false) => Recommendation {
+            mode: Some(Mode::Feature),
+            confidence: 0.0,
+            rationale: "no source of work: neither a prompt nor a mode".to_owned(),
+            no_open_work: false,
+        },
+    }
+}

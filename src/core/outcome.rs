@@ -62,6 +62,8 @@ pub enum Class {
     KilledByDriver,
     /// Somebody else ended it.
     KilledByOther,
+    /// The session cannot go on without a person's answer (ours; design §3, exit code 24).
+    Blocked,
     /// None of these.
     UnknownError,
 }
@@ -98,6 +100,7 @@ impl Class {
             Class::BinaryMissing => "binary_missing",
             Class::KilledByDriver => "killed_by_driver",
             Class::KilledByOther => "killed_by_other",
+            Class::Blocked => "blocked",
             Class::UnknownError => "unknown_error",
         }
     }

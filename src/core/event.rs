@@ -1,0 +1,324 @@
+//! Everything that can happen to a run, and everything a run can want: two closed enums.
+//!
+//! The driver only turns what its sources say into an [`Event`] and carries out the [`Effect`]s that
+//! [`super::run::Run::step`] returns. What belongs to an attempt is stamped with its number; the core drops
+//! what belongs to an earlier one.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::evidence::AttemptEnd;
+use super::fact::Fact;
+use super::kill_switch::KillSwitch;
+use super::mode::{Mode, Signals};
+use super::outcome::Class;
+use super::published::{Purpose, ReportSource, RunEvent, Tokens, Verification, Work};
+use super::resources::ResourceVerdict;
+use super::session_report::SessionReport;
+use super::time::{TimerId, TimerKind};
+use super::transcript_digest::TranscriptDigest;
+
+/// How hard the operator wants the run to stop. Only goes up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StopLevel {
+    /// Finish this session, start no other (SIGINT).
+    Finish,
+    /// End the turn now, close, record (SIGINT twice, SIGTERM, SIGHUP).
+    Interrupt,
+    /// End the process tree at once, record, leave (SIGINT three times).
+    Kill,
+}
+
+impl StopLevel {
+    /// The word used in events.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StopLevel::Finish => "finish",
+            StopLevel::Interrupt => "interrupt",
+            StopLevel::Kill => "kill",
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// The run begins.
+    Start,
+    /// Answer to [`Effect::Sample`].
+    Sampled {
+        /// The verdict.
+        verdict: ResourceVerdict,
+        /// Other Claude process trees, when known.
+        peers: Option<u32>,
+    },
+    /// Answer to [`Effect::Survey`].
+    Surveyed(Signals),
+    /// Answer to [`Effect::Snapshot`].
+    Snapshotted,
+    /// Answer to [`Effect::Inspect`].
+    Inspected {
+        /// Which conversation.
+        session_id: String,
+        /// What its transcript says.
+        digest: Box<TranscriptDigest>,
+    },
+    /// The process of an attempt lives.
+    Spawned {
+        /// Which attempt.
+        attempt: u32,
+        /// Process id.
+        pid: u32,
+    },
+    /// A finding.
+    Found {
+        /// Of which attempt.
+        attempt: u32,
+        /// What.
+        fact: Fact,
+    },
+    /// The process of an attempt is gone, its output read to the end, its tree swept.
+    AttemptOver {
+        /// Which attempt.
+        attempt: u32,
+        /// How.
+        end: Box<AttemptEnd>,
+    },
+    /// Answer to [`Effect::CheckLiveness`].
+    Liveness {
+        /// Which attempt.
+        attempt: u32,
+        /// What moved although the stream was silent; `None` = nothing.
+        moved: Option<&'static str>,
+    },
+    /// A timer ran out.
+    Timer(TimerId),
+    /// Answer to [`Effect::Measure`].
+    Measured {
+        /// What git says; `None` when git could not say.
+        work: Option<Work>,
+        /// Outcome of `--verify`, if it was to run.
+        verification: Option<Verification>,
+    },
+    /// Answer to [`Effect::RecordSession`].
+    Recorded(Result<(), String>),
+    /// The operator wants the run to stop.
+    Stop {
+        /// How hard.
+        level: StopLevel,
+        /// Which signal or command.
+        by: &'static str,
+    },
+    /// The machine slept; deadlines get a fresh grace (field-reports L01).
+    Suspended {
+        /// For how long.
+        asleep: Duration,
+    },
+    /// The run's own files cannot be written any more.
+    JournalFailed(String),
+}
+
+/// A process to start for a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launch {
+    /// Number of the attempt, from 1 within the run.
+    pub attempt: u32,
+    /// Iteration, from 1.
+    pub iteration: u32,
+    /// Id of the conversation.
+    pub session_id: String,
+    /// `--resume` instead of `--session-id`.
+    pub resume: bool,
+    /// A message-less transcript blocks the id: move it aside first (recovery §1.7).
+    pub quarantine: bool,
+    /// Turn within the session, from 1.
+    pub turn: u32,
+    /// Size of the transcript before the turn.
+    pub transcript_offset: u64,
+    /// What to say.
+    pub purpose: Purpose,
+    /// Mode of the session.
+    pub mode: Mode,
+    /// Sub-agents a wave may have.
+    pub cap: u32,
+    /// Dollars left, handed to the CLI as its budget.
+    pub budget_left_usd: Option<f64>,
+    /// Output tokens left; told to the session.
+    pub tokens_left: Option<u64>,
+    /// Time left of the run; told to the session.
+    pub time_left: Duration,
+}
+
+/// How to end a process tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopStep {
+    /// Over the control protocol, or SIGINT: the turn ends with a result.
+    Interrupt,
+    /// SIGTERM, grace, SIGKILL, sweep.
+    Terminate,
+    /// SIGKILL at once, sweep.
+    Kill,
+}
+
+/// What a session leaves for its record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionClose {
+    /// Iteration, from 1.
+    pub iteration: u32,
+    /// Id of the conversation.
+    pub session_id: String,
+    /// Mode.
+    pub mode: Mode,
+    /// Whether it counts as a completed iteration.
+    pub completed: bool,
+    /// What ground truth says.
+    pub class: Class,
+    /// Its report, if it gave one.
+    pub report: Option<SessionReport>,
+    /// Where that came from.
+    pub report_source: ReportSource,
+    /// What git says.
+    pub work: Option<Work>,
+    /// `--verify`.
+    pub verification: Option<Verification>,
+    /// Sub-agents it started.
+    pub agents_started: u32,
+    /// Tokens.
+    pub tokens: Tokens,
+    /// Dollars, when known.
+    pub cost_usd: Option<f64>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// How the run ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEnd {
+    /// The switch, if one fired.
+    pub kill_switch: Option<KillSwitch>,
+    /// Its words, or those of the fall-back or the planned end.
+    pub detail: Option<String>,
+    /// Class of the failure that ended it.
+    pub failure_class: Option<Class>,
+    /// A person must act before anything else (exit codes 20 to 24).
+    pub needs_person: bool,
+    /// Iteration 1 fell back to manual.
+    pub fallback_to_manual: bool,
+    /// The signal or command that asked for the end.
+    pub stopped_by: Option<&'static str>,
+    /// Completed iterations.
+    pub iterations: u32,
+    /// Conversations, in order.
+    pub sessions: Vec<String>,
+    /// Tokens.
+    pub tokens: Tokens,
+    /// Dollars, when known.
+    pub cost_usd: Option<f64>,
+    /// How long it took.
+    pub duration: Duration,
+    /// How much of that asleep on usage limits.
+    pub limit_wait: Duration,
+    /// Hangs that ended a session (upstream-formats §5.1, `stall_recovery_count`).
+    pub stalls: u32,
+    /// Tier of the first sample.
+    pub resource_verdict_at_start: Option<String>,
+}
+
+/// What the run wants done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Look at the machine.
+    Sample,
+    /// Gather the signals for the choice of the next session.
+    Survey,
+    /// Remember the state of the repository: a session begins.
+    Snapshot,
+    /// Read the transcript of a conversation; with an offset, what came after it.
+    Inspect {
+        /// Which conversation.
+        session_id: String,
+        /// Where the turn began.
+        offset: Option<u64>,
+    },
+    /// Start a process for a turn.
+    Launch(Box<Launch>),
+    /// No further prompt will come: close stdin, so that the process ends.
+    CloseInput {
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// End it.
+    StopAttempt {
+        /// Which attempt.
+        attempt: u32,
+        /// How.
+        step: StopStep,
+    },
+    /// The stream is silent: see whether transcript or tools move.
+    CheckLiveness {
+        /// Which attempt.
+        attempt: u32,
+    },
+    /// Ask for a timer.
+    Arm {
+        /// Its id; a newer one of the same kind replaces it.
+        timer: TimerId,
+        /// From now.
+        after: Duration,
+    },
+    /// Ask for a timer that aims at a wall instant.
+    ArmAt {
+        /// Its id.
+        timer: TimerId,
+        /// When.
+        at: Timestamp,
+    },
+    /// See what the session did, and run `--verify` if asked.
+    Measure {
+        /// Whether `--verify` is worth running.
+        verify: bool,
+    },
+    /// Write the session's record.
+    RecordSession(Box<SessionClose>),
+    /// Say it to the journal, the display and `--events`.
+    Publish(Box<RunEvent>),
+    /// The run is over.
+    Finish(Box<RunEnd>),
+}
+
+/// What a step wants done, in order.
+#[derive(Debug, Default)]
+#[must_use = "effects that are not carried out lose the run's decisions"]
+pub struct Effects(Vec<Effect>);
+
+impl Effects {
+    /// Adds one.
+    pub fn push(&mut self, effect: Effect) {
+        self.0.push(effect);
+    }
+
+    /// Adds a published event.
+    pub fn publish(&mut self, event: RunEvent) {
+        self.push(Effect::Publish(Box::new(event)));
+    }
+
+    /// Adds a timer.
+    pub fn arm(&mut self, kind: TimerKind, epoch: u64, after: Duration) {
+        self.push(Effect::Arm { timer: TimerId { kind, epoch }, after });
+    }
+}
+
+impl IntoIterator for Effects {
+    type Item = Effect;
+    type IntoIter = std::vec::IntoIter<Effect>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}

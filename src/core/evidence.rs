@@ -1,0 +1,213 @@
+//! All that is known of an attempt once it is over: what [`super::judge`] decides on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::fact::{Fact, Initialised, RateLimit, TurnResult};
+use super::time::Now;
+use super::transcript_digest::TranscriptDigest;
+
+/// Bound on the model text kept of one attempt; the raw stream has all of it (field-reports C13).
+const TEXT_LIMIT: usize = 16 * 1024;
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself.
+    Code(i32),
+    /// By a signal.
+    Signal(i32),
+}
+
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit code {code}"),
+            Exit::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+/// Why we ended a process, if we did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopCause {
+    /// No line came in time.
+    FirstOutput,
+    /// Silence of stream, transcript and tools.
+    Stall,
+    /// The turn took too long.
+    TurnTimeout,
+    /// The result was there, the process stayed (field-reports A01). Not a failure.
+    ExitGrace,
+    /// The operator asked for it.
+    Operator,
+}
+
+/// Why a process could not be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaunchFailure {
+    /// The program is not there, or is being replaced (field-reports K08).
+    ProgramMissing,
+    /// The program cannot be executed.
+    NotExecutable,
+    /// The working directory is gone (field-reports K09).
+    DirectoryGone,
+    /// The disk is full.
+    DiskFull,
+    /// Anything else.
+    Other,
+}
+
+/// How an attempt ended, as the engine saw it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AttemptEnd {
+    /// Exit of the process; `None` if it could not be reaped.
+    pub exit: Option<Exit>,
+    /// Could not be started: kind and words.
+    pub launch_failure: Option<(LaunchFailure, String)>,
+    /// The CLI did not answer the control protocol; the prompt was not sent.
+    pub handshake_failed: bool,
+    /// Signals sent, in order.
+    pub signals: Vec<String>,
+    /// Processes it left that were ended.
+    pub swept: Vec<String>,
+    /// Still alive after that.
+    pub survivors: Vec<String>,
+    /// End of stderr, known noise removed (field-reports C17).
+    pub stderr_tail: String,
+    /// The stderr marker of the background ceiling was seen (field-reports B02).
+    pub background_ceiling: bool,
+}
+
+/// The evidence of one attempt, gathered fact by fact.
+#[derive(Debug, Clone, Default)]
+pub struct Evidence {
+    /// Last `system/init`.
+    pub initialised: Option<Initialised>,
+    /// Well-formed lines.
+    pub lines: u64,
+    /// Unreadable lines.
+    pub bad_lines: u64,
+    /// Last result; the last one is authoritative (field-reports A17).
+    pub result: Option<TurnResult>,
+    /// Text of the main thread after the last prompt, bounded to its end.
+    pub text: String,
+    /// Last API failure written into the conversation, unless the model spoke after it.
+    pub api_error: Option<(Option<String>, Option<u16>, String)>,
+    /// Latest state of each usage window.
+    pub rate_limits: BTreeMap<String, RateLimit>,
+    /// API retries of the CLI.
+    pub api_retries: u32,
+    /// Background tasks and sub-agents that were stopped, not finished.
+    pub stopped_tasks: u32,
+    /// Sub-agents started.
+    pub agents_started: u32,
+    /// Sub-agents running now.
+    pub agents_running: std::collections::BTreeSet<String>,
+    /// Calls denied, by tool.
+    pub denied: Vec<String>,
+    /// Tool calls.
+    pub tool_calls: u32,
+    /// When it was launched.
+    pub started: Option<Now>,
+    /// When the last sign of life came.
+    pub last_sign: Option<Now>,
+    /// Longest silence.
+    pub longest_gap: Duration,
+    /// Why we ended it.
+    pub stop_cause: Option<StopCause>,
+    /// How it ended.
+    pub end: AttemptEnd,
+    /// What the transcript says afterwards.
+    pub digest: Option<TranscriptDigest>,
+}
+
+impl Evidence {
+    /// Takes a fact in. Anything that comes is a sign of life.
+    pub fn take(&mut self, now: Now, fact: &Fact) {
+        self.sign_of_life(now);
+        if !matches!(fact, Fact::Anomaly { .. }) {
+            self.lines += 1;
+        }
+        match fact {
+            Fact::Initialised(init) => self.initialised = Some(init.clone()),
+            Fact::Text { text, sub_agent: false } => {
+                self.api_error = None;
+                if !self.text.is_empty() {
+                    self.text.push('\n');
+                }
+                self.text.push_str(text);
+                keep_end(&mut self.text, TEXT_LIMIT);
+            }
+            Fact::ToolStarted { .. } => self.tool_calls += 1,
+            Fact::ApiRetry(_) => self.api_retries += 1,
+            Fact::RateLimit(limit) => {
+                let window = limit.window.clone().unwrap_or_default();
+                self.rate_limits.insert(window, limit.clone());
+            }
+            Fact::ApiError { class, status, text } => {
+                self.api_error = Some((class.clone(), *status, text.clone()));
+            }
+            Fact::TaskStarted { id, agent } => {
+                if *agent && self.agents_running.insert(id.clone()) {
+                    self.agents_started += 1;
+                }
+            }
+            Fact::TaskEnded { id, status } => {
+                self.agents_running.remove(id);
+                if matches!(status.as_str(), "stopped" | "killed") {
+                    self.stopped_tasks += 1;
+                }
+            }
+            Fact::Denied { tool } => self.denied.push(tool.clone()),
+            Fact::Result(result) => {
+                for tool in &result.denied_tools {
+                    if !self.denied.contains(tool) {
+                        self.denied.push(tool.clone());
+                    }
+                }
+                self.result = Some((**result).clone());
+            }
+            Fact::Anomaly { .. } => self.bad_lines += 1,
+            Fact::Text { sub_agent: true, .. }
+            | Fact::ToolEnded { .. }
+            | Fact::Usage { .. }
+            | Fact::Heartbeat => {}
+        }
+    }
+
+    /// Something showed that the attempt lives.
+    pub fn sign_of_life(&mut self, now: Now) {
+        if let Some(last) = self.last_sign.or(self.started) {
+            self.longest_gap = self.longest_gap.max(now.since(last));
+        }
+        self.last_sign = Some(now);
+    }
+
+    /// Silence since the last sign of life.
+    #[must_use]
+    pub fn silence(&self, now: Now) -> Duration {
+        self.last_sign.or(self.started).map_or(Duration::ZERO, |last| now.since(last))
+    }
+
+    /// The usage window that blocks, if one does. `allowed` and `allowed_warning` are figures, not stops
+    /// (field-reports C08); overage of an allowed window pins nothing (E02).
+    #[must_use]
+    pub fn rejected_window(&self) -> Option<&RateLimit> {
+        self.rate_limits
+            .values()
+            .filter(|limit| limit.status == "rejected")
+            .max_by_key(|limit| limit.resets_at)
+    }
+}
+
+/// Cuts the front so that at most `limit` bytes stay, on a character boundary.
+fn keep_end(text: &mut String, limit: usize) {
+    if text.len() > limit {
+        let mut cut = text.len() - limit;
+        while !text.is_char_boundary(cut) {
+            cut += 1;
+        }
+        text.drain(..cut);
+    }
+}

@@ -1,0 +1,266 @@
+//! Tokens and money: adding up what sessions use, once each.
+//!
+//! `total_cost_usd` and `modelUsage` are running totals of the conversation, carried over `--resume`;
+//! `usage` leaves sub-agents out (claude-code §3). So an attempt is settled by the exact addition
+//! (`model_usage_since_last_result`) where the CLI gives it, else by the difference to the last total known
+//! for that conversation, else by the total. An attempt that died without a result is charged what its
+//! messages said, marked as an estimate. Absent is not zero: a cost nobody stated stays unknown
+//! (field-reports M01, M03).
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::fact::{ModelUsage, TurnResult, UsageByModel};
+use super::published::Tokens;
+
+/// Tokens and dollars added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spend {
+    /// Tokens of all models and sub-agents.
+    pub tokens: Tokens,
+    /// Dollars, as far as known; `None` until the first known amount.
+    pub cost_usd: Option<f64>,
+}
+
+impl Spend {
+    fn add(&mut self, other: Spend) {
+        self.tokens = sum(self.tokens, other.tokens);
+        self.cost_usd = match (self.cost_usd, other.cost_usd) {
+            (Some(a), Some(b)) => Some(a + b),
+            (known, None) | (None, known) => known,
+        };
+    }
+}
+
+/// Books of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    run: Spend,
+    session: Spend,
+    /// Last running totals known, by conversation.
+    totals: HashMap<String, (UsageByModel, Option<f64>)>,
+    /// Estimates of the attempt that runs now, by message.
+    open: BTreeMap<String, Tokens>,
+    /// Whether the running attempt has been settled by a result.
+    settled: bool,
+    estimated: bool,
+}
+
+impl Ledger {
+    /// Books that start with what an earlier run of the same chain has spent.
+    #[must_use]
+    pub fn carried(spend: Spend) -> Self {
+        Ledger { run: spend, ..Ledger::default() }
+    }
+
+    /// A session begins.
+    pub fn begin_session(&mut self) {
+        self.session = Spend::default();
+    }
+
+    /// An attempt begins.
+    pub fn begin_attempt(&mut self) {
+        self.open.clear();
+        self.settled = false;
+    }
+
+    /// A message said what it used so far.
+    pub fn note_message(&mut self, message_id: &str, tokens: Tokens) {
+        let known = self.open.entry(message_id.to_owned()).or_default();
+        known.input = known.input.max(tokens.input);
+        known.output = known.output.max(tokens.output);
+        known.cache_read = known.cache_read.max(tokens.cache_read);
+        known.cache_creation = known.cache_creation.max(tokens.cache_creation);
+    }
+
+    /// A result came for this conversation.
+    pub fn settle(&mut self, session_id: &str, result: &TurnResult) {
+        let known = self.totals.get(session_id);
+        let tokens_added = result
+            .usage_since_last_result
+            .as_ref()
+            .map(total_of)
+            .or_else(|| {
+                result.model_usage.as_ref().map(|total| match known {
+                    Some((before, _)) => difference(total_of(total), total_of(before)),
+                    None => total_of(total),
+                })
+            })
+            .or_else(|| result.usage.map(|tokens| Spend { tokens, cost_usd: None }))
+            .unwrap_or_else(|| self.open_estimate());
+        let exact_cost = result.usage_since_last_result.as_ref().and_then(|usage| total_of(usage).cost_usd);
+        let total_cost = finite(result.total_cost_usd);
+        let cost_added = exact_cost.or_else(|| match (total_cost, known.and_then(|(_, cost)| *cost)) {
+            (Some(total), Some(before)) if total >= before => Some(total - before),
+            // A total below the last one known is a new count (older CLIs count by process).
+            (Some(total), _) => Some(total),
+            (None, _) => tokens_added.cost_usd,
+        });
+        let added = Spend { tokens: tokens_added.tokens, cost_usd: cost_added };
+        self.run.add(added);
+        self.session.add(added);
+        let entry = self.totals.entry(session_id.to_owned()).or_default();
+        if let Some(total) = &result.model_usage {
+            entry.0 = total.clone();
+        }
+        if total_cost.is_some() {
+            entry.1 = total_cost;
+        }
+        self.open.clear();
+        self.settled = true;
+    }
+
+    /// An attempt is over; without a result its messages are charged as they are.
+    pub fn end_attempt(&mut self) {
+        if !self.settled && !self.open.is_empty() {
+            let estimate = self.open_estimate();
+            self.run.add(estimate);
+            self.session.add(estimate);
+            self.estimated = true;
+        }
+        self.open.clear();
+    }
+
+    /// The whole run, the running attempt's estimate included.
+    #[must_use]
+    pub fn run(&self) -> Spend {
+        let mut spend = self.run;
+        spend.add(self.open_estimate());
+        spend
+    }
+
+    /// The session under way or just ended.
+    #[must_use]
+    pub fn session(&self) -> Spend {
+        self.session
+    }
+
+    /// Whether some of it is an estimate (an attempt died without a result).
+    #[must_use]
+    pub fn is_estimated(&self) -> bool {
+        self.estimated
+    }
+
+    fn open_estimate(&self) -> Spend {
+        Spend { tokens: self.open.values().copied().fold(Tokens::default(), sum), cost_usd: None }
+    }
+}
+
+fn finite(cost: Option<f64>) -> Option<f64> {
+    cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
+}
+
+fn sum(a: Tokens, b: Tokens) -> Tokens {
+    Tokens {
+        input: a.input.saturating_add(b.input),
+        output: a.output.saturating_add(b.output),
+        cache_read: a.cache_read.saturating_add(b.cache_read),
+        cache_creation: a.cache_creation.saturating_add(b.cache_creation),
+    }
+}
+
+fn total_of(usage: &UsageByModel) -> Spend {
+    let mut spend = Spend::default();
+    for ModelUsage { tokens, cost_usd } in usage.values() {
+        spend.add(Spend { tokens: *tokens, cost_usd: finite(*cost_usd) });
+    }
+    spend
+}
+
+/// What was added between two running totals; a total that went down is a new count.
+fn difference(total: Spend, before: Spend) -> Spend {
+    if total.tokens.output < before.tokens.output {
+        return total;
+    }
+    Spend {
+        tokens: Tokens {
+            input: total.tokens.input.saturating_sub(before.tokens.input),
+            output: total.tokens.output - before.tokens.output,
+            cache_read: total.tokens.cache_read.saturating_sub(before.tokens.cache_read),
+            cache_creation: total.tokens.cache_creation.saturating_sub(before.tokens.cache_creation),
+        },
+        cost_usd: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(output: u64, cost: Option<f64>) -> UsageByModel {
+        let tokens = Tokens { output, ..Tokens::default() };
+        BTreeMap::from([("opus".to_owned(), ModelUsage { tokens, cost_usd: cost })])
+    }
+
+    fn result(total: Option<f64>, cumulative: Option<u64>, since: Option<u64>) -> TurnResult {
+        TurnResult {
+            total_cost_usd: total,
+            model_usage: cumulative.map(|output| usage(output, None)),
+            usage_since_last_result: since.map(|output| usage(output, None)),
+            ..TurnResult::default()
+        }
+    }
+
+    /// (results of one conversation in order) → (output tokens, dollars).
+    fn check(results: &[TurnResult], output: u64, cost: Option<f64>) {
+        let mut ledger = Ledger::default();
+        for result in results {
+            ledger.begin_attempt();
+            ledger.note_message("m", Tokens { output: 7, ..Tokens::default() });
+            ledger.settle("id", result);
+            ledger.end_attempt();
+        }
+        let spend = ledger.run();
+        assert_eq!(spend.tokens.output, output, "{results:?}");
+        match (spend.cost_usd, cost) {
+            (Some(a), Some(b)) => assert!((a - b).abs() < 1e-9, "{a} for {results:?}"),
+            (a, b) => assert_eq!(a, b, "{results:?}"),
+        }
+    }
+
+    #[test]
+    fn a_running_total_is_never_counted_twice() {
+        // claude-code §3: 0.0009 → 0.0018 over a resume.
+        check(
+            &[result(Some(0.0009), Some(10), None), result(Some(0.0018), Some(25), None)],
+            25,
+            Some(0.0018),
+        );
+        // The exact addition wins over the total.
+        check(&[result(Some(1.0), Some(10), Some(10)), result(Some(1.5), Some(900), Some(5))], 15, Some(1.5));
+        // An older CLI counts by process: its total falls back.
+        check(&[result(Some(0.25), Some(10), None), result(Some(0.03), Some(4), None)], 14, Some(0.28));
+    }
+
+    #[test]
+    fn an_unknown_cost_stays_unknown() {
+        for odd in [None, Some(-1.0), Some(f64::NAN), Some(f64::INFINITY)] {
+            check(&[result(odd, Some(3), None)], 3, None);
+        }
+    }
+
+    #[test]
+    fn an_attempt_without_result_is_charged_by_its_messages_once() {
+        let mut ledger = Ledger::default();
+        ledger.begin_attempt();
+        let tokens = Tokens { output: 40, input: 2, ..Tokens::default() };
+        ledger.note_message("a", tokens);
+        ledger.note_message("a", tokens);
+        ledger.note_message("b", Tokens { output: 2, ..Tokens::default() });
+        assert_eq!(ledger.run().tokens.output, 42);
+        ledger.end_attempt();
+        ledger.end_attempt();
+        assert_eq!(ledger.run().tokens.output, 42);
+        assert!(ledger.is_estimated());
+    }
+
+    #[test]
+    fn several_results_of_one_process_add_up() {
+        let mut ledger = Ledger::default();
+        ledger.begin_attempt();
+        ledger.settle("id", &result(Some(0.1), Some(10), None));
+        ledger.settle("id", &result(Some(0.3), Some(15), None));
+        ledger.end_attempt();
+        assert_eq!(ledger.run().tokens.output, 15);
+        assert!((ledger.run().cost_usd.unwrap() - 0.3).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,248 @@
+//! Outcome → action: the recovery of a turn (design §6, recovery §1.8–1.9).
+//!
+//! Two questions are kept apart: whether a turn may be tried again (its class and history say so) and with
+//! what (the transcript says so: nothing ran → the same prompt; the reply landed → adopt it; partly done →
+//! the reconcile prompt). What cannot succeed is not retried; what only needs waiting is not given up.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::evidence::Evidence;
+use super::judge::Outcome;
+use super::outcome::Class;
+use super::published::Purpose;
+use super::time::Now;
+use super::transcript_digest::{Growth, TranscriptDigest};
+
+/// Pauses before the recoveries of a turn; their number is the limit (recovery §1.8: 5 s, then 30 s).
+pub const TURN_BACKOFF: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
+/// How often a turn may be continued after `--max-turns` (field-reports D09: while the budget lasts, with a
+/// counter of our own as backstop).
+const MAX_TURN_CONTINUES: u32 = 5;
+/// Pause before asking again when a limit does not say when it resets (recovery §4.5).
+const UNKNOWN_RESET: Duration = Duration::from_mins(5);
+/// Longest of the growing pauses while a limit that should be over still holds (field-reports E06).
+const LONGEST_PROBE_PAUSE: Duration = Duration::from_hours(1);
+
+/// What this turn has already been through.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    /// Recoveries used by crashes, hangs and passing failures.
+    pub recoveries: u32,
+    /// Causes for which a fresh conversation was already started; one each.
+    pub fresh_starts: BTreeSet<Class>,
+    /// The last deterministic failure, with digits and ids removed (field-reports G00).
+    pub last_poison: Option<String>,
+    /// Continues after `--max-turns`.
+    pub turn_continues: u32,
+    /// Continues after background work was cut.
+    pub background_continues: u32,
+    /// Waits for a usage limit in a row.
+    pub limit_waits: u32,
+}
+
+/// What to do after an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// The turn is over.
+    Accept {
+        /// Why, when that is not obvious.
+        why: Option<String>,
+    },
+    /// Try again.
+    Again {
+        /// With which prompt; `None` = the same one.
+        prompt: Option<Purpose>,
+        /// In a new conversation.
+        fresh: bool,
+        /// After this pause.
+        after: Duration,
+        /// Why.
+        why: String,
+    },
+    /// Sleep; uses up no attempt.
+    WaitForLimit {
+        /// Until when.
+        until: Timestamp,
+        /// Which window.
+        window: Option<String>,
+        /// The words of the limit.
+        why: String,
+    },
+    /// A person has to do something; nothing else will help.
+    NeedsPerson {
+        /// The class that says what.
+        class: Class,
+        /// Why.
+        why: String,
+    },
+    /// The session is over, without having finished.
+    GiveUp {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Settings of the recovery.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    /// Pauses before the recoveries of a turn.
+    pub backoff: Vec<Duration>,
+    /// Longest sleep for a usage limit.
+    pub max_wait: Duration,
+}
+
+/// Decides, and notes in `history` what the decision uses up.
+pub fn decide(
+    now: Now,
+    outcome: &Outcome,
+    evidence: &Evidence,
+    history: &mut History,
+    policy: &Policy,
+    jitter: Duration,
+) -> Action {
+    let why = outcome.reasons.join("; ");
+    if outcome.class != Class::UsageLimit {
+        history.limit_waits = 0;
+    }
+    match outcome.class {
+        Class::Ok | Class::OkExitAnomaly | Class::Denied | Class::Budget | Class::HungAfterResult => {
+            Action::Accept { why: None }
+        }
+        Class::Auth
+        | Class::Billing
+        | Class::ModelUnavailable
+        | Class::EnvRefused
+        | Class::Disk
+        | Class::Blocked => Action::NeedsPerson { class: outcome.class, why },
+        Class::UsageLimit => wait_for_limit(now, evidence, history, policy, jitter, why),
+        Class::IncompleteBackground => {
+            history.background_continues += 1;
+            if history.background_continues > 1 {
+                Action::Accept { why: Some(why) }
+            } else {
+                again(Some(Purpose::Continue), false, Duration::ZERO, why)
+            }
+        }
+        Class::MaxTurns | Class::OutputLimit => {
+            history.turn_continues += 1;
+            if history.turn_continues > MAX_TURN_CONTINUES {
+                Action::GiveUp { why: format!("{why}; continued {MAX_TURN_CONTINUES} times already") }
+            } else {
+                again(Some(Purpose::Continue), false, Duration::ZERO, why)
+            }
+        }
+        Class::PoisonedSession => {
+            let signature = without_numbers(&why);
+            if history.last_poison.as_ref() == Some(&signature) {
+                fresh_once(outcome.class, history, why)
+            } else {
+                // One retry of the same conversation: some of these pass by themselves (field-reports G07).
+                history.last_poison = Some(signature);
+                again(None, false, policy.backoff.first().copied().unwrap_or_default(), why)
+            }
+        }
+        Class::ContextFull | Class::PolicyRefusal | Class::NoSession => {
+            fresh_once(outcome.class, history, why)
+        }
+        // Look again: with messages in it the conversation is resumed, else it gets a new id (H03, H13).
+        Class::SessionInUse if history.fresh_starts.insert(outcome.class) => {
+            again(None, false, Duration::ZERO, why)
+        }
+        Class::SessionInUse | Class::NoWork | Class::KilledByDriver => Action::GiveUp { why },
+        Class::Incomplete
+        | Class::StartupHang
+        | Class::Stalled
+        | Class::TransientApi
+        | Class::BinaryMissing
+        | Class::KilledByOther
+        | Class::UnknownError => recover(outcome.class, evidence, history, policy, why),
+    }
+}
+
+/// The table of recovery §1.9.
+fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Policy, why: String) -> Action {
+    let digest = evidence.digest.as_ref();
+    let growth = digest.map_or(Growth::Unknown, TranscriptDigest::growth);
+    if growth == Growth::Grown
+        && evidence.result.is_none()
+        && digest.is_some_and(TranscriptDigest::reply_landed)
+    {
+        return Action::Accept { why: Some(format!("{why}; the reply stands complete in the transcript")) };
+    }
+    let Some(after) = policy.backoff.get(history.recoveries as usize).copied() else {
+        let tried = history.recoveries;
+        return if class == Class::BinaryMissing {
+            Action::NeedsPerson { class, why }
+        } else {
+            Action::GiveUp { why: format!("{why}; {tried} recoveries did not help") }
+        };
+    };
+    history.recoveries += 1;
+    match growth {
+        Growth::None => again(None, false, after, why),
+        // Shorter than it was: nothing can be concluded from it (recovery §1.6).
+        Growth::Shrunk => again(Some(Purpose::Reconcile), true, after, why),
+        Growth::Grown | Growth::Unknown if class == Class::TransientApi && evidence.lines > 0 => {
+            again(Some(Purpose::Continue), false, after, why)
+        }
+        Growth::Unknown if evidence.lines == 0 => again(None, false, after, why),
+        Growth::Grown | Growth::Unknown => again(Some(Purpose::Reconcile), false, after, why),
+    }
+}
+
+fn again(prompt: Option<Purpose>, fresh: bool, after: Duration, why: String) -> Action {
+    Action::Again { prompt, fresh, after, why }
+}
+
+fn fresh_once(class: Class, history: &mut History, why: String) -> Action {
+    if history.fresh_starts.insert(class) {
+        history.last_poison = None;
+        again(Some(Purpose::Reconcile), true, Duration::ZERO, why)
+    } else {
+        Action::GiveUp { why: format!("{why}; a fresh conversation met the same") }
+    }
+}
+
+fn wait_for_limit(
+    now: Now,
+    evidence: &Evidence,
+    history: &mut History,
+    policy: &Policy,
+    jitter: Duration,
+    why: String,
+) -> Action {
+    let rejected = evidence.rejected_window();
+    let window = rejected.and_then(|limit| limit.window.clone());
+    let probe_pause = UNKNOWN_RESET.saturating_mul(1 << history.limit_waits.min(8)).min(LONGEST_PROBE_PAUSE);
+    history.limit_waits += 1;
+    let reset = rejected.and_then(|limit| limit.resets_at).filter(|reset| *reset > now.wall);
+    let pause = match reset {
+        Some(reset) => now.until_wall(reset) + jitter,
+        // Just passed, or not said: ask again soon, then less and less often (field-reports E06).
+        None if rejected.is_some_and(|limit| limit.resets_at.is_some()) && history.limit_waits == 1 => {
+            jitter.max(Duration::from_secs(5))
+        }
+        None => probe_pause,
+    };
+    if pause > policy.max_wait {
+        return Action::NeedsPerson {
+            class: Class::UsageLimit,
+            why: format!("{why}; it resets in {} min, beyond --max-wait", pause.as_secs() / 60),
+        };
+    }
+    let until = now.wall.checked_add(pause).unwrap_or(Timestamp::MAX);
+    Action::WaitForLimit { until, window, why }
+}
+
+/// The words of a failure without what differs from time to time: digits and hexadecimal ids
+/// (field-reports G00, G07).
+fn without_numbers(words: &str) -> String {
+    words
+        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
+        .filter(|word| !word.is_empty() && !word.chars().any(|c| c.is_ascii_digit()))
+        .collect::<Vec<_>>()
+        .join(" ")
+}

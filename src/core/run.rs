@@ -1,0 +1,527 @@
+//! The run loop of design §4 as a state machine: `step(now, event) → effects`.
+//!
+//! ```text
+//! Start → Looking (sample, survey, snapshot) → switches → mode → confidence
+//!           ↑                                                        │
+//!           └── switches ← recorded ← measured ← Session ←───────────┘        → Finish
+//! ```
+//!
+//! The order of the checks is design §4's: abort, sessions, hours, tokens, cost, overload, mode,
+//! confidence; after a session stall, spiral, failed wave, carry-over, abort. An iteration is counted before
+//! the checks that follow its session. The core makes no ids up and reads no clock.
+
+use std::time::Duration;
+
+use super::event::{Effect, Effects, Event, RunEnd, StopLevel};
+use super::kill_switch::{self, Fired, KillSwitch, Stall};
+use super::mode::{self, Mode, Signals};
+use super::outcome::Class;
+use super::published::{Purpose, RunEvent, SignalReading, SwitchInputs};
+use super::recovery::Policy;
+use super::resources::ResourceVerdict;
+use super::session::{Session, SessionEnd};
+use super::session_report::Status;
+use super::time::Now;
+use super::turn::{Books, Conversation, Shared};
+
+/// What the next iteration does with the conversation of the last one (`--chain`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chain {
+    /// A new conversation.
+    Fresh,
+    /// The last one goes on.
+    Resume,
+}
+
+/// The limits of a run, resolved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// `--max-sessions`.
+    pub max_sessions: u32,
+    /// `--max-hours`.
+    pub max_hours: f64,
+    /// `--limit-wait-free`: time asleep on usage limits does not count.
+    pub limit_wait_free: bool,
+    /// `--max-tokens`; 0 = off.
+    pub max_tokens: u64,
+    /// `--max-cost`.
+    pub max_cost_usd: Option<f64>,
+    /// `--confidence-threshold`.
+    pub confidence_threshold: f64,
+    /// `--carryover-threshold`.
+    pub carryover_threshold: f64,
+    /// `--peer-abort`.
+    pub peer_abort: u32,
+    /// `--stall-timeout`.
+    pub stall_timeout: Duration,
+    /// `--first-output-timeout`.
+    pub first_output_timeout: Duration,
+    /// `--turn-timeout`.
+    pub turn_timeout: Duration,
+    /// `--exit-grace`.
+    pub exit_grace: Duration,
+    /// `--chain`.
+    pub chain: Chain,
+    /// `--verify` is given.
+    pub verify: bool,
+    /// Recovery of turns.
+    pub recovery: Policy,
+    /// Added to a limit's reset so that not everybody comes back in the same second.
+    pub jitter: Duration,
+}
+
+impl Limits {
+    /// `--max-hours` as a duration.
+    #[must_use]
+    pub fn max_time(&self) -> Duration {
+        Duration::try_from_secs_f64(self.max_hours * 3600.0).unwrap_or(Duration::MAX)
+    }
+}
+
+/// What a run inherits from the one it continues (`resume`).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Inherited {
+    /// Conversation that was under way, if any: it goes on first.
+    pub session_id: Option<String>,
+    /// A session already reported the work complete.
+    pub work_done: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    Looking(Looking),
+    InSession(Box<Session>),
+    Done,
+}
+
+#[derive(Debug, Default)]
+struct Looking {
+    verdict: Option<(ResourceVerdict, Option<u32>)>,
+    signals: Option<Signals>,
+    snapshot: bool,
+}
+
+/// A run.
+#[derive(Debug)]
+pub struct Run {
+    limits: Limits,
+    state: State,
+    books: Books,
+    started: Option<Now>,
+    iterations: u32,
+    sessions: Vec<String>,
+    stop: Option<(StopLevel, &'static str)>,
+    verdict_at_start: Option<String>,
+    last_conversation: Option<Conversation>,
+    interrupted: Option<String>,
+    work_done: bool,
+    stalls: u32,
+    ids: Vec<String>,
+    journal_failure: Option<String>,
+}
+
+/// Spare conversation ids a session may use up by fresh starts.
+const IDS_PER_SESSION: usize = 8;
+
+impl Run {
+    /// A run that has not begun. `ids` are the conversation ids it may use: see [`Run::ids_needed`].
+    #[must_use]
+    pub fn new(limits: Limits, ids: Vec<String>, inherited: Inherited) -> Self {
+        Run {
+            limits,
+            state: State::Idle,
+            books: Books::default(),
+            started: None,
+            iterations: 0,
+            sessions: Vec::new(),
+            stop: None,
+            verdict_at_start: None,
+            last_conversation: None,
+            interrupted: inherited.session_id,
+            work_done: inherited.work_done,
+            stalls: 0,
+            ids,
+            journal_failure: None,
+        }
+    }
+
+    /// How many conversation ids a run of that many sessions may use up.
+    #[must_use]
+    pub fn ids_needed(max_sessions: u32) -> usize {
+        max_sessions as usize * IDS_PER_SESSION
+    }
+
+    /// Whether the run is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+
+    /// The attempt that runs now, if one does.
+    #[must_use]
+    pub fn running_attempt(&self) -> Option<u32> {
+        match &self.state {
+            State::InSession(session) => session.running(),
+            State::Idle | State::Looking(_) | State::Done => None,
+        }
+    }
+
+    /// Takes an event in and says what is to be done. Never fails, never blocks.
+    pub fn step(&mut self, now: Now, event: Event) -> Effects {
+        let mut effects = Effects::default();
+        match event {
+            Event::Start => {
+                if matches!(self.state, State::Idle) {
+                    self.started = Some(now);
+                    self.look(&mut effects);
+                }
+            }
+            Event::Stop { level, by } => self.request_stop(now, level, by, &mut effects),
+            Event::JournalFailed(why) => {
+                self.journal_failure.get_or_insert(why);
+                self.request_stop(now, StopLevel::Interrupt, "disk", &mut effects);
+            }
+            Event::Suspended { asleep } => {
+                effects.publish(RunEvent::Suspended { asleep_seconds: asleep.as_secs_f64() });
+                self.forward(now, Event::Suspended { asleep }, &mut effects);
+            }
+            Event::Sampled { verdict, peers } => {
+                if let State::Looking(looking) = &mut self.state {
+                    looking.verdict = Some((verdict, peers));
+                }
+                self.looked(now, &mut effects);
+            }
+            Event::Surveyed(signals) => {
+                if let State::Looking(looking) = &mut self.state {
+                    looking.signals = Some(signals);
+                }
+                self.looked(now, &mut effects);
+            }
+            Event::Snapshotted => {
+                if let State::Looking(looking) = &mut self.state {
+                    looking.snapshot = true;
+                }
+                self.looked(now, &mut effects);
+            }
+            Event::Spawned { attempt, pid } => {
+                effects.publish(RunEvent::AttemptSpawned { attempt, pid });
+            }
+            Event::Recorded(Err(why)) => {
+                self.journal_failure.get_or_insert(why);
+                self.forward(now, Event::Recorded(Ok(())), &mut effects);
+            }
+            event @ (Event::Inspected { .. }
+            | Event::Found { .. }
+            | Event::AttemptOver { .. }
+            | Event::Liveness { .. }
+            | Event::Timer(_)
+            | Event::Measured { .. }
+            | Event::Recorded(Ok(()))) => self.forward(now, event, &mut effects),
+        }
+        effects
+    }
+
+    fn elapsed(&self, now: Now) -> Duration {
+        let elapsed = self.started.map_or(Duration::ZERO, |started| now.since(started));
+        if self.limits.limit_wait_free { elapsed.saturating_sub(self.books.limit_wait) } else { elapsed }
+    }
+
+    fn look(&mut self, effects: &mut Effects) {
+        self.state = State::Looking(Looking::default());
+        effects.push(Effect::Sample);
+        effects.push(Effect::Survey);
+        effects.push(Effect::Snapshot);
+    }
+
+    /// Everything has been looked at: the checks before a session, in their order.
+    fn looked(&mut self, now: Now, effects: &mut Effects) {
+        let (verdict, peers, signals) = match &mut self.state {
+            State::Looking(Looking {
+                verdict: Some((verdict, peers)),
+                signals: Some(signals),
+                snapshot: true,
+            }) => (verdict.clone(), *peers, signals.clone()),
+            State::Idle | State::Looking(_) | State::InSession(_) | State::Done => return,
+        };
+        let iteration = self.iterations + 1;
+        effects.publish(verdict_event(iteration, &verdict));
+        self.verdict_at_start.get_or_insert_with(|| verdict.tier.to_string());
+
+        let inputs = self.inputs(now, verdict.tier.to_string(), peers);
+        let fired = self
+            .aborted("AbortSignal triggered before iteration")
+            .or_else(|| kill_switch::before_session(&inputs));
+        effects.publish(checked(iteration, "before", inputs, fired.as_ref()));
+        if let Some(fired) = fired {
+            self.finish(now, Some(fired), None, effects);
+            return;
+        }
+        let choice = mode::select(&signals, self.work_done);
+        effects.publish(RunEvent::ModeSelected {
+            iteration,
+            mode: choice.mode,
+            confidence: choice.confidence,
+            threshold: self.limits.confidence_threshold,
+            rationale: choice.rationale.clone(),
+        });
+        if choice.no_open_work {
+            self.finish_planned(now, choice.rationale, effects);
+            return;
+        }
+        match choice.mode {
+            Some(mode) if choice.confidence >= self.limits.confidence_threshold => {
+                self.begin_session(now, iteration, mode, verdict.cap, effects);
+            }
+            mode => self.not_sure(now, iteration, mode, choice.confidence, effects),
+        }
+    }
+
+    fn not_sure(
+        &mut self,
+        now: Now,
+        iteration: u32,
+        mode: Option<Mode>,
+        confidence: f64,
+        effects: &mut Effects,
+    ) {
+        let threshold = self.limits.confidence_threshold;
+        let detail = format!("iteration {iteration}: confidence={confidence} < threshold={threshold}");
+        if iteration > 1 {
+            let fired = Fired { switch: KillSwitch::LowConfidenceFallback, detail };
+            self.finish(now, Some(fired), None, effects);
+            return;
+        }
+        let detail = match mode {
+            None => "iteration 1: no mode recommendation — fallback to manual".to_owned(),
+            Some(_) => format!("{detail} — fallback to manual"),
+        };
+        let mut end = self.end(now);
+        end.detail = Some(detail);
+        end.fallback_to_manual = true;
+        self.close(end, effects);
+    }
+
+    fn begin_session(&mut self, now: Now, iteration: u32, mode: Mode, cap: u32, effects: &mut Effects) {
+        let mut first = Purpose::Work;
+        let interrupted = self.interrupted.take();
+        let conversation = if let Some(id) = interrupted {
+            first = Purpose::Reconcile;
+            Some(Conversation { id, lineage: Vec::new(), used: true, spare_ids: Vec::new() })
+        } else if self.limits.chain == Chain::Resume {
+            self.last_conversation.take()
+        } else {
+            None
+        };
+        let mut spare_ids = self.ids.split_off(self.ids.len().saturating_sub(IDS_PER_SESSION));
+        let conversation = match conversation {
+            Some(conversation) => Conversation { spare_ids, ..conversation },
+            None => {
+                let Some(id) = spare_ids.pop() else {
+                    let detail = "no conversation id left".to_owned();
+                    let fired = Fired { switch: KillSwitch::FailedWave, detail };
+                    self.finish(now, Some(fired), None, effects);
+                    return;
+                };
+                Conversation { id, lineage: Vec::new(), used: false, spare_ids }
+            }
+        };
+        let elapsed = self.elapsed(now);
+        let stop = self.stop.map(|(level, _)| level);
+        let mut shared = Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed };
+        let session = Session::begin(iteration, mode, cap, conversation, first, &mut shared);
+        self.state = State::InSession(Box::new(session));
+    }
+
+    fn forward(&mut self, now: Now, mut event: Event, effects: &mut Effects) {
+        let State::InSession(mut session) = std::mem::replace(&mut self.state, State::Idle) else { return };
+        let elapsed = self.elapsed(now);
+        let stop = self.stop.map(|(level, _)| level);
+        let mut shared = Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed };
+        let end = session.step(&mut event, &mut shared);
+        match end {
+            None => self.state = State::InSession(session),
+            Some(end) => self.session_over(now, &session, &end, effects),
+        }
+    }
+
+    /// The session is measured and recorded: count it, then the checks after a session, in their order.
+    fn session_over(&mut self, now: Now, session: &Session, end: &SessionEnd, effects: &mut Effects) {
+        self.state = State::Idle;
+        let iteration = session.context().iteration;
+        if session.conversation.used {
+            self.sessions.push(session.conversation.id.clone());
+        }
+        if end.completed {
+            self.iterations += 1;
+        }
+        if let Some(why) = self.journal_failure.clone() {
+            let fired = Fired { switch: KillSwitch::FailedWave, detail: why };
+            self.finish(now, Some(fired), Some((Class::Disk, true)), effects);
+            return;
+        }
+        self.last_conversation = Some(session.conversation.clone());
+        let report = session.report();
+        let failed_verification = session.verification().is_some_and(|verification| !verification.passed);
+        let mut inputs = self.inputs(now, String::new(), None);
+        if let Some(report) = report {
+            inputs.spiral = report.agent_summary.spiral;
+            inputs.failed = report.agent_summary.failed;
+            inputs.planned = report.effectiveness.planned_issues;
+            inputs.carryover = report.effectiveness.carryover;
+        }
+        if failed_verification {
+            inputs.failed = Some(inputs.failed.unwrap_or(0.0).max(0.0) + 1.0);
+        }
+        let stall = end.silence.map(|silence| Stall {
+            seconds: silence.as_secs(),
+            threshold: self.limits.stall_timeout.as_secs(),
+            marker: "stream",
+        });
+        if stall.is_some() {
+            self.stalls += 1;
+        }
+        let failure = (!end.completed && !end.aborted || end.needs_person).then_some(end.class);
+        let fired = if let (Some(class), None) = (failure, &stall) {
+            let detail = if class == Class::Blocked {
+                format!("blocked on a person's answer: {}", end.why)
+            } else {
+                format!("session failed ({class}): {}", end.why)
+            };
+            Some(Fired { switch: KillSwitch::FailedWave, detail })
+        } else if end.aborted {
+            None
+        } else {
+            kill_switch::after_session(&inputs, stall.as_ref())
+        };
+        let fired = fired.or_else(|| self.aborted("AbortSignal triggered between iterations"));
+        effects.publish(checked(iteration, "after", inputs, fired.as_ref()));
+        if matches!(report.and_then(|report| report.status), Some(Status::Complete | Status::NothingToDo))
+            && !failed_verification
+        {
+            self.work_done = true;
+        }
+        match fired {
+            Some(fired) => {
+                let failure = failure
+                    .or_else(|| stall.as_ref().map(|_| end.class))
+                    .map(|class| (class, end.needs_person));
+                self.finish(now, Some(fired), failure, effects);
+            }
+            None => self.look(effects),
+        }
+    }
+
+    fn request_stop(&mut self, now: Now, level: StopLevel, by: &'static str, effects: &mut Effects) {
+        if matches!(self.state, State::Done) || self.stop.is_some_and(|(before, _)| before >= level) {
+            return;
+        }
+        self.stop = Some((level, by));
+        effects.publish(RunEvent::StopRequested { level: level.as_str().to_owned(), by: by.to_owned() });
+        self.forward(now, Event::Stop { level, by }, effects);
+    }
+
+    fn aborted(&self, words: &str) -> Option<Fired> {
+        self.stop.map(|(_, by)| Fired { switch: KillSwitch::UserAbort, detail: format!("{words} ({by})") })
+    }
+
+    fn inputs(&self, now: Now, resources: String, peers: Option<u32>) -> SwitchInputs {
+        let spend = self.books.ledger.run();
+        SwitchInputs {
+            iterations: self.iterations,
+            max_sessions: self.limits.max_sessions,
+            elapsed_hours: self.elapsed(now).as_secs_f64() / 3600.0,
+            max_hours: self.limits.max_hours,
+            tokens: spend.tokens.output,
+            max_tokens: self.limits.max_tokens,
+            cost_usd: spend.cost_usd,
+            max_cost_usd: self.limits.max_cost_usd,
+            resources,
+            peers,
+            peer_abort: self.limits.peer_abort,
+            spiral: None,
+            failed: None,
+            planned: None,
+            carryover: None,
+            carryover_threshold: self.limits.carryover_threshold,
+        }
+    }
+
+    fn end(&self, now: Now) -> RunEnd {
+        let spend = self.books.ledger.run();
+        RunEnd {
+            kill_switch: None,
+            detail: None,
+            failure_class: None,
+            needs_person: false,
+            fallback_to_manual: false,
+            stopped_by: self.stop.map(|(_, by)| by),
+            iterations: self.iterations,
+            sessions: self.sessions.clone(),
+            tokens: spend.tokens,
+            cost_usd: spend.cost_usd,
+            duration: self.started.map_or(Duration::ZERO, |started| now.since(started)),
+            limit_wait: self.books.limit_wait,
+            stalls: self.stalls,
+            resource_verdict_at_start: self.verdict_at_start.clone(),
+        }
+    }
+
+    fn finish(
+        &mut self,
+        now: Now,
+        fired: Option<Fired>,
+        failure: Option<(Class, bool)>,
+        effects: &mut Effects,
+    ) {
+        let mut end = self.end(now);
+        if let Some(Fired { switch, detail }) = fired {
+            end.kill_switch = Some(switch);
+            end.detail = Some(detail);
+        }
+        if let Some((class, needs_person)) = failure {
+            end.failure_class = Some(class);
+            end.needs_person = needs_person;
+        }
+        self.close(end, effects);
+    }
+
+    fn finish_planned(&mut self, now: Now, detail: String, effects: &mut Effects) {
+        let mut end = self.end(now);
+        end.detail = Some(detail);
+        self.close(end, effects);
+    }
+
+    fn close(&mut self, end: RunEnd, effects: &mut Effects) {
+        self.state = State::Done;
+        effects.push(Effect::Finish(Box::new(end)));
+    }
+}
+
+fn checked(iteration: u32, phase: &str, inputs: SwitchInputs, fired: Option<&Fired>) -> RunEvent {
+    RunEvent::SwitchesChecked {
+        iteration,
+        phase: phase.to_owned(),
+        inputs,
+        hit: fired.map(|fired| fired.switch),
+        detail: fired.map(|fired| fired.detail.clone()),
+    }
+}
+
+fn verdict_event(iteration: u32, verdict: &ResourceVerdict) -> RunEvent {
+    RunEvent::ResourcesJudged {
+        iteration,
+        tier: verdict.tier.to_string(),
+        cap: verdict.cap,
+        deciding: verdict.deciding.map(|deciding| deciding.to_string()),
+        signals: verdict
+            .signals
+            .iter()
+            .map(|signal| SignalReading {
+                signal: signal.signal.to_string(),
+                value: signal.to_string(),
+                tier: signal.tier.to_string(),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,405 @@
+//! One session: the work turn, the turn that hands in a missing report, and what they add up to.
+
+use std::time::Duration;
+
+use super::event::{Effect, Effects, Event, SessionClose, StopLevel};
+use super::fact::Fact;
+use super::mode::Mode;
+use super::outcome::Class;
+use super::published::{Purpose, ReportSource, RunEvent, Verification, Work};
+use super::session_report::{SessionReport, Status};
+use super::time::Now;
+use super::turn::{Conversation, LaunchContext, Shared, Turn, TurnEnd};
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SessionEnd {
+    /// Counts as an iteration.
+    pub(super) completed: bool,
+    pub(super) class: Class,
+    pub(super) why: String,
+    /// Silence of a hang that nothing healed.
+    pub(super) silence: Option<Duration>,
+    pub(super) needs_person: bool,
+    pub(super) aborted: bool,
+}
+
+/// The state of a session.
+#[derive(Debug)]
+pub(super) struct Session {
+    context: LaunchContext,
+    pub(super) conversation: Conversation,
+    started: Now,
+    turn: Turn,
+    turns: u32,
+    attempts: u32,
+    denials: u32,
+    agents_started: u32,
+    report: Option<SessionReport>,
+    report_source: ReportSource,
+    /// The work turn's class, while the close turn runs.
+    work_class: Class,
+    work_why: String,
+    end: Option<SessionEnd>,
+    work: Option<Work>,
+    verification: Option<Verification>,
+    contradictions: Vec<String>,
+}
+
+impl Session {
+    pub(super) fn begin(
+        iteration: u32,
+        mode: Mode,
+        cap: u32,
+        conversation: Conversation,
+        first: Purpose,
+        shared: &mut Shared<'_>,
+    ) -> Self {
+        let context = LaunchContext { iteration, mode, cap };
+        shared.books.ledger.begin_session();
+        shared.effects.publish(RunEvent::SessionStarted {
+            iteration,
+            session_id: conversation.id.clone(),
+            mode,
+            cap,
+            continued: conversation.used,
+        });
+        let turn = Turn::begin(1, first, &conversation, shared);
+        Session {
+            context,
+            conversation,
+            started: shared.now,
+            turn,
+            turns: 1,
+            attempts: 0,
+            denials: 0,
+            agents_started: 0,
+            report: None,
+            report_source: ReportSource::Derived,
+            work_class: Class::Ok,
+            work_why: String::new(),
+            end: None,
+            work: None,
+            verification: None,
+            contradictions: Vec::new(),
+        }
+    }
+
+    pub(super) fn running(&self) -> Option<u32> {
+        self.turn.running()
+    }
+
+    #[cfg(test)]
+    pub(super) fn turn(&self) -> &Turn {
+        &self.turn
+    }
+
+    pub(super) fn report(&self) -> Option<&SessionReport> {
+        self.report.as_ref()
+    }
+
+    pub(super) fn verification(&self) -> Option<&Verification> {
+        self.verification.as_ref()
+    }
+
+    pub(super) fn context(&self) -> LaunchContext {
+        self.context
+    }
+
+    /// Takes an event in; returns how the session ended once it is recorded.
+    pub(super) fn step(&mut self, event: &mut Event, shared: &mut Shared<'_>) -> Option<SessionEnd> {
+        // Over, and only being measured and recorded: nothing may start the turn again.
+        if self.end.is_some() && !matches!(event, Event::Measured { .. } | Event::Recorded(_)) {
+            return None;
+        }
+        let turn_end = match event {
+            Event::Inspected { session_id, digest } => {
+                if *session_id != self.conversation.id {
+                    return None;
+                }
+                let digest = std::mem::take(digest.as_mut());
+                self.turn.inspected(&self.context, &mut self.conversation, digest, shared)
+            }
+            Event::Found { attempt, fact } => {
+                self.found(*attempt, fact, shared);
+                None
+            }
+            Event::AttemptOver { attempt, end } => {
+                let end = std::mem::take(end.as_mut());
+                self.turn.attempt_over(*attempt, end, &self.conversation, shared)
+            }
+            Event::Liveness { attempt, moved } => {
+                self.turn.liveness(*attempt, *moved, shared);
+                None
+            }
+            Event::Timer(timer) => self.turn.timer(*timer, &self.conversation, shared),
+            Event::Suspended { .. } => {
+                self.turn.suspended(shared);
+                None
+            }
+            Event::Stop { level, .. } => self.turn.stop(*level, shared),
+            Event::Measured { work, verification } => {
+                self.measured(work.take(), verification.take(), shared);
+                None
+            }
+            Event::Recorded(_) => return self.end.take(),
+            Event::Start
+            | Event::Sampled { .. }
+            | Event::Surveyed(_)
+            | Event::Snapshotted
+            | Event::Spawned { .. }
+            | Event::JournalFailed(_) => None,
+        };
+        if let Some(turn_end) = turn_end {
+            self.turn_over(turn_end, shared);
+        }
+        None
+    }
+
+    fn found(&mut self, attempt: u32, fact: &Fact, shared: &mut Shared<'_>) {
+        if self.turn.running() != Some(attempt) {
+            return;
+        }
+        publish_fact(attempt, fact, shared.effects);
+        self.turn.found(attempt, fact, &self.conversation.id, shared);
+        if matches!(fact, Fact::Usage { .. } | Fact::Result(_)) {
+            let spend = shared.books.ledger.run();
+            shared
+                .effects
+                .publish(RunEvent::Progress { output_tokens: spend.tokens.output, cost_usd: spend.cost_usd });
+        }
+    }
+
+    fn turn_over(&mut self, turn_end: TurnEnd, shared: &mut Shared<'_>) {
+        self.attempts += self.turn.attempts;
+        let evidence = &self.turn.evidence;
+        self.denials += u32::try_from(evidence.denied.len()).unwrap_or(u32::MAX);
+        self.agents_started += evidence.agents_started;
+        // Follow the id the CLI confirmed with a good result (field-reports H06, H11).
+        if let Some(result) = &evidence.result {
+            if !result.is_error
+                && let Some(id) = result.session_id.as_ref().filter(|id| **id != self.conversation.id)
+            {
+                let old = std::mem::replace(&mut self.conversation.id, id.clone());
+                self.conversation.lineage.push(old);
+            }
+            if let Some(value) = &result.structured_output {
+                let (report, problems) = SessionReport::from_value(value);
+                let source = if self.turn.purpose == Purpose::Close {
+                    ReportSource::CloseTurn
+                } else {
+                    ReportSource::Structured
+                };
+                shared.effects.publish(RunEvent::ReportReceived {
+                    session_id: self.conversation.id.clone(),
+                    source,
+                    status: report.as_ref().and_then(|report| report.status).map(|s| s.as_str().to_owned()),
+                    problems,
+                });
+                if report.is_some() {
+                    self.report = report;
+                    self.report_source = source;
+                }
+            }
+        }
+        match turn_end {
+            TurnEnd::Done { class, why } => {
+                if self.turn.purpose != Purpose::Close {
+                    self.work_class = class;
+                    self.work_why = why.unwrap_or_default();
+                }
+                let ask_again = self.report.is_none()
+                    && self.turn.purpose != Purpose::Close
+                    && class != Class::Budget
+                    && shared.stop < Some(StopLevel::Interrupt);
+                if ask_again {
+                    self.turns += 1;
+                    self.turn = Turn::begin(self.turns, Purpose::Close, &self.conversation, shared);
+                } else {
+                    self.finish_work(shared);
+                }
+            }
+            // Without the report the session still did its work: stream and git say what.
+            TurnEnd::Failed { .. } | TurnEnd::NeedsPerson { .. } | TurnEnd::Aborted
+                if self.turn.purpose == Purpose::Close =>
+            {
+                self.finish_work(shared);
+            }
+            TurnEnd::Failed { class, why, silence } => self.finish(
+                SessionEnd {
+                    // A hang that could not be healed counts, as upstream counts it (design §4).
+                    completed: silence.is_some(),
+                    class,
+                    why,
+                    silence,
+                    needs_person: false,
+                    aborted: false,
+                },
+                shared,
+            ),
+            TurnEnd::NeedsPerson { class, why } => self.finish(
+                SessionEnd {
+                    completed: false,
+                    class,
+                    why,
+                    silence: None,
+                    needs_person: true,
+                    aborted: false,
+                },
+                shared,
+            ),
+            TurnEnd::Aborted => self.finish(
+                SessionEnd {
+                    completed: false,
+                    class: Class::KilledByDriver,
+                    why: "stopped on request".to_owned(),
+                    silence: None,
+                    needs_person: false,
+                    aborted: true,
+                },
+                shared,
+            ),
+        }
+    }
+
+    fn finish_work(&mut self, shared: &mut Shared<'_>) {
+        if self.report.is_none() {
+            shared.effects.publish(RunEvent::ReportReceived {
+                session_id: self.conversation.id.clone(),
+                source: ReportSource::Derived,
+                status: None,
+                problems: vec!["the session gave no report".to_owned()],
+            });
+        }
+        let blocked = self
+            .report
+            .as_ref()
+            .filter(|report| report.status == Some(Status::Blocked))
+            .map(|report| report.blocked_on.as_ref().map(|on| on.question.clone()).unwrap_or_default());
+        let (class, why, needs_person) = match blocked {
+            Some(question) if question.trim().is_empty() => {
+                (Class::Blocked, "the session is blocked and does not say on what".to_owned(), true)
+            }
+            Some(question) => (Class::Blocked, question, true),
+            None => (self.work_class, self.work_why.clone(), false),
+        };
+        self.finish(
+            SessionEnd { completed: true, class, why, silence: None, needs_person, aborted: false },
+            shared,
+        );
+    }
+
+    fn finish(&mut self, end: SessionEnd, shared: &mut Shared<'_>) {
+        let verify = shared.limits.verify && end.completed;
+        self.end = Some(end);
+        shared.effects.push(Effect::Measure { verify });
+    }
+
+    fn measured(&mut self, work: Option<Work>, verification: Option<Verification>, shared: &mut Shared<'_>) {
+        let Some(end) = self.end.clone() else { return };
+        self.work = work;
+        self.verification = verification;
+        self.contradictions = self.contradict();
+        let spend = shared.books.ledger.session();
+        let duration = shared.now.since(self.started);
+        shared.effects.publish(RunEvent::SessionEnded {
+            iteration: self.context.iteration,
+            session_id: self.conversation.id.clone(),
+            completed: end.completed,
+            class: end.class,
+            status: self.report.as_ref().and_then(|r| r.status).map(|s| s.as_str().to_owned()),
+            summary: self.report.as_ref().and_then(|report| report.summary.clone()),
+            work: self.work.clone(),
+            contradictions: self.contradictions.clone(),
+            verification: self.verification.clone(),
+            tokens: spend.tokens,
+            cost_usd: spend.cost_usd,
+            seconds: duration.as_secs_f64(),
+            turns: self.turns,
+            attempts: self.attempts,
+            denials: self.denials,
+        });
+        shared.effects.push(Effect::RecordSession(Box::new(SessionClose {
+            iteration: self.context.iteration,
+            session_id: self.conversation.id.clone(),
+            mode: self.context.mode,
+            completed: end.completed,
+            class: end.class,
+            report: self.report.clone(),
+            report_source: self.report_source,
+            work: self.work.clone(),
+            verification: self.verification.clone(),
+            agents_started: self.agents_started,
+            tokens: spend.tokens,
+            cost_usd: spend.cost_usd,
+            started_at: self.started.wall,
+            ended_at: shared.now.wall,
+            duration,
+        })));
+    }
+
+    /// Where the claim and ground truth disagree; the worse of the two counts (design §5).
+    fn contradict(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let Some(report) = &self.report else { return found };
+        let claims_done = report.status == Some(Status::Complete);
+        if claims_done && self.verification.as_ref().is_some_and(|verification| !verification.passed) {
+            found.push("reported complete, but --verify failed".to_owned());
+        }
+        if let Some(work) = &self.work {
+            if claims_done && !report.tasks_done.is_empty() && work.commits_total == 0 && work.dirty == 0 {
+                found.push("reported tasks done, but git shows neither a commit nor a change".to_owned());
+            }
+            if work.history_rewritten {
+                found
+                    .push("the history was rewritten: the old head is no ancestor of the new one".to_owned());
+            }
+        }
+        found
+    }
+}
+
+/// What a fact is for the outside, if anything.
+fn publish_fact(attempt: u32, fact: &Fact, effects: &mut Effects) {
+    let event = match fact {
+        Fact::Initialised(init) => RunEvent::Initialised {
+            attempt,
+            session_id: init.session_id.clone(),
+            model: init.model.clone(),
+            cli_version: init.cli_version.clone(),
+            permission_mode: init.permission_mode.clone(),
+            api_key_source: init.api_key_source.clone(),
+            failed_mcp_servers: init.failed_mcp_servers.clone(),
+        },
+        Fact::Text { text, sub_agent } => {
+            RunEvent::TextWritten { text: text.chars().take(400).collect(), sub_agent: *sub_agent }
+        }
+        Fact::ToolStarted { name, summary, sub_agent } => {
+            RunEvent::ToolUsed { name: name.clone(), summary: summary.clone(), sub_agent: *sub_agent }
+        }
+        Fact::ApiRetry(retry) => RunEvent::ApiRetry {
+            attempt: retry.attempt,
+            max_retries: retry.max_retries,
+            status: retry.status,
+            error: retry.error.clone(),
+        },
+        Fact::RateLimit(limit) => RunEvent::RateLimit {
+            status: limit.status.clone(),
+            window: limit.window.clone(),
+            resets_at: limit.resets_at,
+            utilization: limit.utilization,
+        },
+        Fact::Anomaly { kind, sample } => {
+            RunEvent::StreamAnomaly { anomaly: (*kind).to_owned(), sample: sample.clone() }
+        }
+        Fact::ToolEnded { .. }
+        | Fact::Usage { .. }
+        | Fact::ApiError { .. }
+        | Fact::TaskStarted { .. }
+        | Fact::TaskEnded { .. }
+        | Fact::Denied { .. }
+        | Fact::Result(_)
+        | Fact::Heartbeat => return,
+    };
+    effects.publish(event);
+}

@@ -1,0 +1,629 @@
+//! One turn: a prompt, from before its first process to the end of its result.
+//!
+//! A turn has one live process at most. Its states: look at the transcript → run an attempt → look again →
+//! judge → accept, or pause and go round. Deadlines are lazy: a timer that fires while signs of life came
+//! meanwhile is armed again for the rest, so that a busy stream costs nothing.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::event::{Effect, Effects, Launch, StopLevel, StopStep};
+use super::evidence::{Evidence, StopCause};
+use super::fact::Fact;
+use super::judge::judge;
+use super::ledger::Ledger;
+use super::outcome::Class;
+use super::published::{Purpose, RunEvent};
+use super::recovery::{self, Action, History};
+use super::run::Limits;
+use super::time::{Now, TimerId, TimerKind};
+use super::transcript_digest::TranscriptDigest;
+
+/// From an interrupt to its result; then the process is terminated (recovery §8.3: SIGINT, 10 s, SIGTERM).
+const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
+
+/// What a turn shares with the run while it steps.
+pub(super) struct Shared<'a> {
+    pub(super) now: Now,
+    pub(super) limits: &'a Limits,
+    pub(super) books: &'a mut Books,
+    pub(super) effects: &'a mut Effects,
+    /// How hard the operator wants to stop, if at all.
+    pub(super) stop: Option<StopLevel>,
+    /// What the run has used of its time.
+    pub(super) elapsed: Duration,
+}
+
+/// What a run counts while its sessions step.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    pub(super) ledger: Ledger,
+    /// Number of the last attempt.
+    pub(super) attempts: u32,
+    /// Time spent asleep on usage limits.
+    pub(super) limit_wait: Duration,
+    /// Names states for timers.
+    epoch: u64,
+}
+
+impl Books {
+    fn next_epoch(&mut self) -> u64 {
+        self.epoch += 1;
+        self.epoch
+    }
+}
+
+/// The conversation a turn belongs to.
+#[derive(Debug, Clone)]
+pub(super) struct Conversation {
+    /// Its id now.
+    pub(super) id: String,
+    /// Ids it had before (a fresh start after a lost or poisoned one).
+    pub(super) lineage: Vec<String>,
+    /// A process was started with this id.
+    pub(super) used: bool,
+    /// Ids to take when a new one is needed; the core makes none up.
+    pub(super) spare_ids: Vec<String>,
+}
+
+impl Conversation {
+    /// Goes over to a new id; `false` when there is none left.
+    pub(super) fn renew(&mut self) -> bool {
+        match self.spare_ids.pop() {
+            Some(id) => {
+                self.lineage.push(std::mem::replace(&mut self.id, id));
+                self.used = false;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum TurnEnd {
+    /// It is over and counts.
+    Done {
+        class: Class,
+        /// Words worth telling.
+        why: Option<String>,
+    },
+    /// It could not be brought to an end.
+    Failed {
+        class: Class,
+        why: String,
+        /// Silence at the end, when that was the reason.
+        silence: Option<Duration>,
+    },
+    /// A person has to act.
+    NeedsPerson { class: Class, why: String },
+    /// The operator stopped it.
+    Aborted,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Waiting for the transcript before an attempt.
+    Before,
+    /// A process runs.
+    Running(Box<Running>),
+    /// Waiting for the transcript after an attempt.
+    After(Box<Evidence>),
+    /// Pausing before a recovery.
+    Pausing { epoch: u64 },
+    /// Asleep until a usage limit resets.
+    Limited { epoch: u64, since: Now },
+}
+
+#[derive(Debug)]
+struct Running {
+    attempt: u32,
+    epoch: u64,
+    evidence: Evidence,
+    /// A result came and nothing of a further turn since.
+    result_seen: bool,
+    input_closed: bool,
+    /// The CLI said it pauses until then (`api_retry`).
+    quiet_until: Option<Now>,
+    /// The ladder is under way; further deadlines are moot.
+    stopping: bool,
+}
+
+/// The state of a turn.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) number: u32,
+    /// What the turn is for.
+    pub(super) purpose: Purpose,
+    /// What the next attempt says.
+    prompt: Purpose,
+    offset: Option<u64>,
+    started: Option<Now>,
+    phase: Phase,
+    history: History,
+    pub(super) attempts: u32,
+    /// Evidence of the last attempt, for the session.
+    pub(super) evidence: Evidence,
+}
+
+impl Turn {
+    /// Begins a turn: the transcript is looked at first.
+    pub(super) fn begin(
+        number: u32,
+        purpose: Purpose,
+        conversation: &Conversation,
+        shared: &mut Shared<'_>,
+    ) -> Self {
+        shared.effects.push(Effect::Inspect { session_id: conversation.id.clone(), offset: None });
+        Turn {
+            number,
+            purpose,
+            prompt: purpose,
+            offset: None,
+            started: None,
+            phase: Phase::Before,
+            history: History::default(),
+            attempts: 0,
+            evidence: Evidence::default(),
+        }
+    }
+
+    /// The attempt that runs now.
+    pub(super) fn running(&self) -> Option<u32> {
+        match &self.phase {
+            Phase::Running(running) => Some(running.attempt),
+            Phase::Before | Phase::After(_) | Phase::Pausing { .. } | Phase::Limited { .. } => None,
+        }
+    }
+
+    /// Recoveries used so far.
+    #[cfg(test)]
+    pub(super) fn recoveries(&self) -> u32 {
+        self.history.recoveries
+    }
+
+    pub(super) fn inspected(
+        &mut self,
+        context: &LaunchContext,
+        conversation: &mut Conversation,
+        digest: TranscriptDigest,
+        shared: &mut Shared<'_>,
+    ) -> Option<TurnEnd> {
+        match std::mem::replace(&mut self.phase, Phase::Before) {
+            Phase::Before => self.launch(context, conversation, &digest, shared),
+            Phase::After(mut evidence) => {
+                evidence.digest = Some(digest);
+                self.over(*evidence, conversation, shared)
+            }
+            other @ (Phase::Running(_) | Phase::Pausing { .. } | Phase::Limited { .. }) => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    fn launch(
+        &mut self,
+        context: &LaunchContext,
+        conversation: &mut Conversation,
+        digest: &TranscriptDigest,
+        shared: &mut Shared<'_>,
+    ) -> Option<TurnEnd> {
+        // An operator's stop always wins, checked before every launch (recovery §1.8).
+        if shared.stop >= Some(StopLevel::Interrupt) || (shared.stop.is_some() && !conversation.used) {
+            return Some(TurnEnd::Aborted);
+        }
+        let mut quarantine = false;
+        let resume = digest.resumable();
+        if !resume && conversation.used {
+            // Never the same `--session-id` twice (field-reports H13).
+            if !conversation.renew() {
+                return Some(TurnEnd::Failed {
+                    class: Class::NoSession,
+                    why: "no conversation could be started".to_owned(),
+                    silence: None,
+                });
+            }
+            if self.purpose == Purpose::Close {
+                // What was to be reported on is gone with the old conversation.
+                return Some(TurnEnd::Failed {
+                    class: Class::NoSession,
+                    why: "the conversation to report on is gone".to_owned(),
+                    silence: None,
+                });
+            }
+            self.offset = Some(0);
+        } else if !resume && digest.exists() {
+            quarantine = true;
+        }
+        let offset = *self.offset.get_or_insert(if resume { digest.size() } else { 0 });
+        shared.books.attempts += 1;
+        let attempt = shared.books.attempts;
+        let epoch = shared.books.next_epoch();
+        self.attempts += 1;
+        self.started.get_or_insert(shared.now);
+        conversation.used = true;
+        shared.books.ledger.begin_attempt();
+        let spend = shared.books.ledger.run();
+        shared.effects.push(Effect::Launch(Box::new(Launch {
+            attempt,
+            iteration: context.iteration,
+            session_id: conversation.id.clone(),
+            resume,
+            quarantine,
+            turn: self.number,
+            transcript_offset: offset,
+            purpose: self.prompt,
+            mode: context.mode,
+            cap: context.cap,
+            budget_left_usd: shared
+                .limits
+                .max_cost_usd
+                .map(|limit| (limit - spend.cost_usd.unwrap_or(0.0)).max(0.0)),
+            tokens_left: (shared.limits.max_tokens > 0)
+                .then(|| shared.limits.max_tokens.saturating_sub(spend.tokens.output)),
+            time_left: shared.limits.max_time().saturating_sub(shared.elapsed),
+        })));
+        shared.effects.arm(TimerKind::FirstOutput, epoch, shared.limits.first_output_timeout);
+        shared.effects.arm(TimerKind::Turn, epoch, shared.limits.turn_timeout);
+        let evidence = Evidence { started: Some(shared.now), ..Evidence::default() };
+        self.phase = Phase::Running(Box::new(Running {
+            attempt,
+            epoch,
+            evidence,
+            result_seen: false,
+            input_closed: false,
+            quiet_until: None,
+            stopping: false,
+        }));
+        None
+    }
+
+    pub(super) fn found(&mut self, attempt: u32, fact: &Fact, session_id: &str, shared: &mut Shared<'_>) {
+        let Phase::Running(running) = &mut self.phase else { return };
+        if running.attempt != attempt {
+            return;
+        }
+        let first_line = running.evidence.lines == 0 && !matches!(fact, Fact::Anomaly { .. });
+        running.evidence.take(shared.now, fact);
+        if first_line {
+            shared.effects.arm(TimerKind::Stall, running.epoch, shared.limits.stall_timeout);
+        }
+        running.quiet_until = None;
+        match fact {
+            Fact::Usage { message_id, tokens } => shared.books.ledger.note_message(message_id, *tokens),
+            Fact::ApiRetry(retry) => {
+                let pause = Duration::try_from_secs_f64((retry.delay_ms / 1000.0).clamp(0.0, 3600.0));
+                running.quiet_until =
+                    Some(Now { mono: shared.now.mono + pause.unwrap_or_default(), ..shared.now });
+            }
+            Fact::Result(result) => {
+                shared.books.ledger.settle(session_id, result);
+                running.result_seen = true;
+                shared.effects.arm(TimerKind::ExitGrace, running.epoch, shared.limits.exit_grace);
+            }
+            // The turn goes on after a result: a background agent came back (field-reports A17).
+            Fact::Initialised(_) | Fact::Text { .. } | Fact::ToolStarted { .. } | Fact::ToolEnded { .. }
+                if running.result_seen =>
+            {
+                running.result_seen = false;
+                shared.effects.arm(TimerKind::Stall, running.epoch, shared.limits.stall_timeout);
+            }
+            _ => {}
+        }
+        // Callbacks of agents that still run need an open stdin; without any, nothing more will be said.
+        if running.result_seen && !running.input_closed && running.evidence.agents_running.is_empty() {
+            running.input_closed = true;
+            shared.effects.push(Effect::CloseInput { attempt });
+        }
+    }
+
+    /// A timer of the running attempt, or of a pause.
+    pub(super) fn timer(
+        &mut self,
+        timer: TimerId,
+        conversation: &Conversation,
+        shared: &mut Shared<'_>,
+    ) -> Option<TurnEnd> {
+        match &mut self.phase {
+            Phase::Pausing { epoch } if timer.kind == TimerKind::Backoff && timer.epoch == *epoch => {
+                self.look_again(conversation, shared);
+                None
+            }
+            Phase::Limited { epoch, since }
+                if timer.kind == TimerKind::LimitReset && timer.epoch == *epoch =>
+            {
+                let waited = shared.now.since(*since);
+                shared.books.limit_wait += waited;
+                shared.effects.publish(RunEvent::LimitWaitOver { waited_seconds: waited.as_secs() });
+                self.look_again(conversation, shared);
+                None
+            }
+            Phase::Running(running) if timer.epoch == running.epoch && !running.stopping => {
+                running.deadline(timer.kind, self.started, shared);
+                None
+            }
+            Phase::Before
+            | Phase::Running(_)
+            | Phase::After(_)
+            | Phase::Pausing { .. }
+            | Phase::Limited { .. } => None,
+        }
+    }
+
+    fn look_again(&mut self, conversation: &Conversation, shared: &mut Shared<'_>) {
+        self.phase = Phase::Before;
+        shared.effects.push(Effect::Inspect { session_id: conversation.id.clone(), offset: None });
+    }
+
+    pub(super) fn liveness(&mut self, attempt: u32, moved: Option<&'static str>, shared: &mut Shared<'_>) {
+        let Phase::Running(running) = &mut self.phase else { return };
+        if running.attempt != attempt || running.stopping {
+            return;
+        }
+        // What came while we looked counts as well.
+        let silence = running.silence(shared.now);
+        if moved.is_some() || silence < shared.limits.stall_timeout {
+            if moved.is_some() {
+                running.evidence.sign_of_life(shared.now);
+            }
+            let rest = shared.limits.stall_timeout.saturating_sub(running.silence(shared.now));
+            shared.effects.arm(TimerKind::Stall, running.epoch, rest.max(Duration::from_millis(10)));
+        } else {
+            running.end(StopCause::Stall, StopStep::Terminate, shared);
+        }
+    }
+
+    /// The machine slept: silence during that time proves nothing (field-reports L01).
+    pub(super) fn suspended(&mut self, shared: &mut Shared<'_>) {
+        if let Phase::Running(running) = &mut self.phase {
+            running.evidence.sign_of_life(shared.now);
+            if running.evidence.lines == 0 {
+                shared.effects.arm(TimerKind::FirstOutput, running.epoch, shared.limits.first_output_timeout);
+            }
+        }
+    }
+
+    /// The operator raised the level of the stop.
+    pub(super) fn stop(&mut self, level: StopLevel, shared: &mut Shared<'_>) -> Option<TurnEnd> {
+        match &mut self.phase {
+            Phase::Running(running) => {
+                match level {
+                    StopLevel::Finish => {}
+                    StopLevel::Interrupt if running.result_seen || running.stopping => {}
+                    StopLevel::Interrupt => {
+                        running.evidence.stop_cause = Some(StopCause::Operator);
+                        shared.effects.push(Effect::StopAttempt {
+                            attempt: running.attempt,
+                            step: StopStep::Interrupt,
+                        });
+                        shared.effects.arm(TimerKind::InterruptGrace, running.epoch, INTERRUPT_GRACE);
+                    }
+                    StopLevel::Kill => running.end(StopCause::Operator, StopStep::Kill, shared),
+                }
+                None
+            }
+            // Nothing runs: there is nothing to wait for.
+            Phase::Pausing { .. } => Some(TurnEnd::Aborted),
+            Phase::Limited { since, .. } => {
+                shared.books.limit_wait += shared.now.since(*since);
+                Some(TurnEnd::Aborted)
+            }
+            Phase::Before | Phase::After(_) => None,
+        }
+    }
+
+    /// The process is gone.
+    pub(super) fn attempt_over(
+        &mut self,
+        attempt: u32,
+        end: super::evidence::AttemptEnd,
+        conversation: &Conversation,
+        shared: &mut Shared<'_>,
+    ) -> Option<TurnEnd> {
+        let Phase::Running(running) = &mut self.phase else { return None };
+        if running.attempt != attempt {
+            return None;
+        }
+        let mut evidence = std::mem::take(&mut running.evidence);
+        let seconds = evidence.started.map_or(0.0, |started| shared.now.since(started).as_secs_f64());
+        shared.books.ledger.end_attempt();
+        shared.effects.publish(RunEvent::AttemptEnded {
+            attempt,
+            exit: end.exit.map(|exit| exit.to_string()),
+            signals: end.signals.clone(),
+            swept: end.swept.clone(),
+            survivors: end.survivors.clone(),
+            lines: evidence.lines,
+            bad_lines: evidence.bad_lines,
+            longest_gap_seconds: evidence.longest_gap.max(evidence.silence(shared.now)).as_secs_f64(),
+            seconds,
+            stderr_tail: end.stderr_tail.clone(),
+        });
+        evidence.end = end;
+        if evidence.end.handshake_failed && evidence.stop_cause.is_none() {
+            // The prompt was never sent; the driver goes over to plain `-p`. Nothing ran, nothing is used up.
+            self.look_again(conversation, shared);
+            return None;
+        }
+        self.phase = Phase::After(Box::new(evidence));
+        shared.effects.push(Effect::Inspect { session_id: conversation.id.clone(), offset: self.offset });
+        None
+    }
+
+    fn over(
+        &mut self,
+        evidence: Evidence,
+        conversation: &mut Conversation,
+        shared: &mut Shared<'_>,
+    ) -> Option<TurnEnd> {
+        let outcome = judge(&evidence);
+        shared.effects.publish(RunEvent::OutcomeJudged {
+            attempt: shared.books.attempts,
+            session_id: conversation.id.clone(),
+            class: outcome.class,
+            confidence: outcome.confidence,
+            reasons: outcome.reasons.clone(),
+        });
+        let silence = evidence.silence(shared.now);
+        let policy = &shared.limits.recovery;
+        let action = recovery::decide(
+            shared.now,
+            &outcome,
+            &evidence,
+            &mut self.history,
+            policy,
+            shared.limits.jitter,
+        );
+        self.evidence = evidence;
+        if outcome.class == Class::KilledByDriver {
+            return Some(TurnEnd::Aborted);
+        }
+        match action {
+            Action::Accept { why } => Some(TurnEnd::Done { class: outcome.class, why }),
+            Action::NeedsPerson { class, why } => Some(TurnEnd::NeedsPerson { class, why }),
+            Action::GiveUp { why } => Some(TurnEnd::Failed {
+                class: outcome.class,
+                why,
+                silence: (outcome.class == Class::Stalled).then_some(silence),
+            }),
+            // A stop that came meanwhile is never overridden by a recovery.
+            Action::Again { .. } | Action::WaitForLimit { .. }
+                if shared.stop >= Some(StopLevel::Interrupt) =>
+            {
+                Some(TurnEnd::Aborted)
+            }
+            // The report is worth one try, not a night.
+            Action::Again { why, .. } | Action::WaitForLimit { why, .. }
+                if self.purpose == Purpose::Close =>
+            {
+                Some(TurnEnd::Failed { class: outcome.class, why, silence: None })
+            }
+            Action::Again { prompt, fresh, after, why } => {
+                if fresh && !conversation.renew() {
+                    return Some(TurnEnd::Failed { class: outcome.class, why, silence: None });
+                }
+                if fresh {
+                    self.offset = None;
+                }
+                self.prompt = prompt.unwrap_or(self.prompt);
+                let action = match (prompt, fresh) {
+                    (_, true) => "fresh conversation with hand-over",
+                    (None, false) => "same prompt again",
+                    (Some(Purpose::Continue), false) => "continue",
+                    (Some(_), false) => "reconcile",
+                };
+                shared.effects.publish(RunEvent::Healed {
+                    session_id: conversation.id.clone(),
+                    class: outcome.class,
+                    action: action.to_owned(),
+                    why,
+                    recovery: self.history.recoveries,
+                    delay_seconds: after.as_secs(),
+                });
+                if after.is_zero() {
+                    self.look_again(conversation, shared);
+                } else {
+                    let epoch = shared.books.next_epoch();
+                    shared.effects.arm(TimerKind::Backoff, epoch, after);
+                    self.phase = Phase::Pausing { epoch };
+                }
+                None
+            }
+            Action::WaitForLimit { until, window, why } => {
+                self.wait_until(until, window, why, shared);
+                None
+            }
+        }
+    }
+
+    fn wait_until(&mut self, until: Timestamp, window: Option<String>, why: String, shared: &mut Shared<'_>) {
+        let epoch = shared.books.next_epoch();
+        self.phase = Phase::Limited { epoch, since: shared.now };
+        shared
+            .effects
+            .push(Effect::ArmAt { timer: TimerId { kind: TimerKind::LimitReset, epoch }, at: until });
+        shared.effects.publish(RunEvent::LimitWait { window, until, why });
+        // What was answered before the limit stands in the transcript; the rest is to be done.
+        if self.evidence.tool_calls > 0 || !self.evidence.text.is_empty() {
+            self.prompt = Purpose::Continue;
+        }
+    }
+}
+
+/// What a launch needs to know of its session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LaunchContext {
+    pub(super) iteration: u32,
+    pub(super) mode: super::mode::Mode,
+    pub(super) cap: u32,
+}
+
+impl Running {
+    fn silence(&self, now: Now) -> Duration {
+        let silence = self.evidence.silence(now);
+        match self.quiet_until {
+            Some(until) => silence.min(now.since(until)),
+            None => silence,
+        }
+    }
+
+    fn end(&mut self, cause: StopCause, step: StopStep, shared: &mut Shared<'_>) {
+        self.stopping = true;
+        // The first cause stays: a hang does not become an operator's stop because the ladder takes long.
+        self.evidence.stop_cause.get_or_insert(cause);
+        shared.effects.push(Effect::StopAttempt { attempt: self.attempt, step });
+    }
+
+    fn deadline(&mut self, kind: TimerKind, turn_started: Option<Now>, shared: &mut Shared<'_>) {
+        let limits = shared.limits;
+        match kind {
+            TimerKind::FirstOutput => {
+                if self.evidence.lines == 0 {
+                    self.end(StopCause::FirstOutput, StopStep::Terminate, shared);
+                }
+            }
+            TimerKind::Stall => {
+                if self.result_seen {
+                    return;
+                }
+                let silence = self.silence(shared.now);
+                if silence < limits.stall_timeout {
+                    shared.effects.arm(TimerKind::Stall, self.epoch, limits.stall_timeout - silence);
+                } else {
+                    shared.effects.push(Effect::CheckLiveness { attempt: self.attempt });
+                }
+            }
+            TimerKind::Turn => {
+                if !self.result_seen && turn_started.is_some() {
+                    self.end(StopCause::TurnTimeout, StopStep::Terminate, shared);
+                }
+            }
+            TimerKind::ExitGrace => {
+                if !self.result_seen {
+                    return;
+                }
+                // A background agent is finite; the stall deadline looks after it (recovery §0.1, D2).
+                let grace = if self.evidence.agents_running.is_empty() {
+                    limits.exit_grace
+                } else {
+                    limits.stall_timeout
+                };
+                let quiet = self.evidence.silence(shared.now);
+                if quiet < grace {
+                    shared.effects.arm(TimerKind::ExitGrace, self.epoch, grace - quiet);
+                } else {
+                    self.end(StopCause::ExitGrace, StopStep::Terminate, shared);
+                }
+            }
+            TimerKind::InterruptGrace => {
+                if !self.result_seen {
+                    self.end(StopCause::Operator, StopStep::Terminate, shared);
+                }
+            }
+            TimerKind::Backoff | TimerKind::LimitReset => {}
+        }
+    }
+}
