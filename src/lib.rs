@@ -14,5 +14,6 @@ pub mod protocol;
 pub mod report;
 pub mod settings;
 pub mod state;
+pub mod tasks;
 pub mod transcript;
 pub mod ui;

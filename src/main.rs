@@ -1,4 +1,5 @@
 //! The `autopilot` binary.
+
 fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+    autopilot::cli::main()
 }

@@ -1,6 +1,6 @@
 //! All that is known of an attempt once it is over: what [`super::judge`] decides on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::fact::{Fact, Initialised, RateLimit, TurnResult};
@@ -75,6 +75,8 @@ pub struct AttemptEnd {
     pub survivors: Vec<String>,
     /// End of stderr, known noise removed (field-reports C17).
     pub stderr_tail: String,
+    /// The noise: worth telling, never a reason.
+    pub stderr_noise: Vec<String>,
     /// The stderr marker of the background ceiling was seen (field-reports B02).
     pub background_ceiling: bool,
 }
@@ -99,11 +101,11 @@ pub struct Evidence {
     /// API retries of the CLI.
     pub api_retries: u32,
     /// Background tasks and sub-agents that were stopped, not finished.
-    pub stopped_tasks: u32,
+    pub stopped_tasks: BTreeSet<String>,
     /// Sub-agents started.
     pub agents_started: u32,
     /// Sub-agents running now.
-    pub agents_running: std::collections::BTreeSet<String>,
+    pub agents_running: BTreeSet<String>,
     /// Calls denied, by tool.
     pub denied: Vec<String>,
     /// Tool calls.
@@ -156,7 +158,7 @@ impl Evidence {
             Fact::TaskEnded { id, status } => {
                 self.agents_running.remove(id);
                 if matches!(status.as_str(), "stopped" | "killed") {
-                    self.stopped_tasks += 1;
+                    self.stopped_tasks.insert(id.clone());
                 }
             }
             Fact::Denied { tool } => self.denied.push(tool.clone()),
@@ -166,7 +168,13 @@ impl Evidence {
                         self.denied.push(tool.clone());
                     }
                 }
-                self.result = Some((**result).clone());
+                let mut result = (**result).clone();
+                // A turn that a background agent starts after the report owes none of its own (seen on
+                // 2.1.332): the report given before stands.
+                if result.structured_output.is_none() && !result.is_error {
+                    result.structured_output = self.result.take().and_then(|before| before.structured_output);
+                }
+                self.result = Some(result);
             }
             Fact::Anomaly { .. } => self.bad_lines += 1,
             Fact::Text { sub_agent: true, .. }

@@ -157,7 +157,10 @@ fn of_good_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
     if text.starts_with("Unknown command:") && evidence.tool_calls == 0 {
         return Outcome::new(Class::NoWork, 1.0, first_line(text));
     }
-    if evidence.end.background_ceiling || evidence.stopped_tasks > 0 || result.agents_killed_by_system > 0 {
+    if evidence.end.background_ceiling
+        || !evidence.stopped_tasks.is_empty()
+        || result.agents_killed_by_system > 0
+    {
         return Outcome::new(
             Class::IncompleteBackground,
             1.0,
@@ -175,6 +178,14 @@ fn of_good_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
         }
         if text.is_empty() && evidence.tool_calls == 0 {
             return Outcome::new(Class::NoWork, 0.9, "success without a word and without a tool call");
+        }
+        // A command the CLI answers by itself, such as the reserved `/session` (upstream-formats §15.1).
+        if result.num_turns == Some(0) && evidence.tool_calls == 0 {
+            return Outcome::new(
+                Class::NoWork,
+                0.9,
+                format!("answered without the model: {}", first_line(text)),
+            );
         }
     }
     if !evidence.denied.is_empty() {
@@ -285,7 +296,7 @@ fn with_exit(outcome: Outcome, evidence: &Evidence) -> Outcome {
 fn last_api_error(evidence: &Evidence) -> Option<(Option<String>, Option<u16>, String)> {
     evidence.api_error.clone().or_else(|| {
         let error = evidence.digest.as_ref()?.api_error.as_ref()?;
-        Some((error.class.clone(), error.status, error.text.clone()))
+        Some((error.class.clone(), error.status, error.text.text.clone()))
     })
 }
 

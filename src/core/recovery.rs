@@ -14,7 +14,7 @@ use super::judge::Outcome;
 use super::outcome::Class;
 use super::published::Purpose;
 use super::time::Now;
-use super::transcript_digest::{Growth, TranscriptDigest};
+use super::transcript_digest::{Growth, TurnOver};
 
 /// Pauses before the recoveries of a turn; their number is the limit (recovery §1.8: 5 s, then 30 s).
 pub const TURN_BACKOFF: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
@@ -165,10 +165,11 @@ pub fn decide(
 /// The table of recovery §1.9.
 fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Policy, why: String) -> Action {
     let digest = evidence.digest.as_ref();
-    let growth = digest.map_or(Growth::Unknown, TranscriptDigest::growth);
-    if growth == Growth::Grown
+    if let Some(digest) = digest
         && evidence.result.is_none()
-        && digest.is_some_and(TranscriptDigest::reply_landed)
+        && matches!(digest.growth, Growth::Grown { .. })
+        && matches!(digest.turn_over, TurnOver::Over { .. })
+        && (digest.reply.is_some() || digest.structured_output.is_some())
     {
         return Action::Accept { why: Some(format!("{why}; the reply stands complete in the transcript")) };
     }
@@ -181,15 +182,18 @@ fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Po
         };
     };
     history.recoveries += 1;
-    match growth {
-        Growth::None => again(None, false, after, why),
-        // Shorter than it was: nothing can be concluded from it (recovery §1.6).
-        Growth::Shrunk => again(Some(Purpose::Reconcile), true, after, why),
-        Growth::Grown | Growth::Unknown if class == Class::TransientApi && evidence.lines > 0 => {
-            again(Some(Purpose::Continue), false, after, why)
-        }
-        Growth::Unknown if evidence.lines == 0 => again(None, false, after, why),
-        Growth::Grown | Growth::Unknown => again(Some(Purpose::Reconcile), false, after, why),
+    // Shorter than it was: nothing can be concluded from it (recovery §1.6).
+    if digest.is_some_and(|digest| matches!(digest.growth, Growth::Shrunk { .. })) {
+        return again(Some(Purpose::Reconcile), true, after, why);
+    }
+    let ran = match digest {
+        Some(digest) => digest.model_ran().unwrap_or(true),
+        None => evidence.tool_calls > 0 || !evidence.text.is_empty(),
+    };
+    match (ran, class) {
+        (false, _) => again(None, false, after, why),
+        (true, Class::TransientApi) => again(Some(Purpose::Continue), false, after, why),
+        (true, _) => again(Some(Purpose::Reconcile), false, after, why),
     }
 }
 

@@ -20,7 +20,7 @@ use super::published::{Purpose, RunEvent, SignalReading, SwitchInputs};
 use super::recovery::Policy;
 use super::resources::ResourceVerdict;
 use super::session::{Session, SessionEnd};
-use super::session_report::Status;
+use super::session_report::ReportStatus;
 use super::time::Now;
 use super::turn::{Books, Conversation, Shared};
 
@@ -314,17 +314,16 @@ impl Run {
             None
         };
         let mut spare_ids = self.ids.split_off(self.ids.len().saturating_sub(IDS_PER_SESSION));
-        let conversation = match conversation {
-            Some(conversation) => Conversation { spare_ids, ..conversation },
-            None => {
-                let Some(id) = spare_ids.pop() else {
-                    let detail = "no conversation id left".to_owned();
-                    let fired = Fired { switch: KillSwitch::FailedWave, detail };
-                    self.finish(now, Some(fired), None, effects);
-                    return;
-                };
-                Conversation { id, lineage: Vec::new(), used: false, spare_ids }
-            }
+        let conversation = if let Some(conversation) = conversation {
+            Conversation { spare_ids, ..conversation }
+        } else {
+            let Some(id) = spare_ids.pop() else {
+                let detail = "no conversation id left".to_owned();
+                let fired = Fired { switch: KillSwitch::FailedWave, detail };
+                self.finish(now, Some(fired), None, effects);
+                return;
+            };
+            Conversation { id, lineage: Vec::new(), used: false, spare_ids }
         };
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);
@@ -365,10 +364,10 @@ impl Run {
         let failed_verification = session.verification().is_some_and(|verification| !verification.passed);
         let mut inputs = self.inputs(now, String::new(), None);
         if let Some(report) = report {
-            inputs.spiral = report.agent_summary.spiral;
-            inputs.failed = report.agent_summary.failed;
-            inputs.planned = report.effectiveness.planned_issues;
-            inputs.carryover = report.effectiveness.carryover;
+            inputs.spiral = report.agent_summary.spiral.map(as_number);
+            inputs.failed = report.agent_summary.failed.map(as_number);
+            inputs.planned = report.effectiveness.planned_issues.map(as_number);
+            inputs.carryover = report.effectiveness.carryover.map(as_number);
         }
         if failed_verification {
             inputs.failed = Some(inputs.failed.unwrap_or(0.0).max(0.0) + 1.0);
@@ -396,8 +395,10 @@ impl Run {
         };
         let fired = fired.or_else(|| self.aborted("AbortSignal triggered between iterations"));
         effects.publish(checked(iteration, "after", inputs, fired.as_ref()));
-        if matches!(report.and_then(|report| report.status), Some(Status::Complete | Status::NothingToDo))
-            && !failed_verification
+        if matches!(
+            report.and_then(|report| report.status),
+            Some(ReportStatus::Complete | ReportStatus::NothingToDo)
+        ) && !failed_verification
         {
             self.work_done = true;
         }
@@ -524,4 +525,9 @@ fn verdict_event(iteration: u32, verdict: &ResourceVerdict) -> RunEvent {
             })
             .collect(),
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of tasks and agents are far below 2^52")]
+fn as_number(count: u64) -> f64 {
+    count as f64
 }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::event::{Effect, Effects, Event, SessionClose, StopLevel};
+use super::evidence::Evidence;
 use super::fact::Fact;
 use super::mode::Mode;
 use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, Verification, Work};
-use super::session_report::{SessionReport, Status};
+use super::session_report::{ReportStatus, SessionReport};
 use super::time::Now;
 use super::turn::{Conversation, LaunchContext, Shared, Turn, TurnEnd};
 
@@ -87,11 +90,6 @@ impl Session {
 
     pub(super) fn running(&self) -> Option<u32> {
         self.turn.running()
-    }
-
-    #[cfg(test)]
-    pub(super) fn turn(&self) -> &Turn {
-        &self.turn
     }
 
     pub(super) fn report(&self) -> Option<&SessionReport> {
@@ -176,31 +174,15 @@ impl Session {
         self.denials += u32::try_from(evidence.denied.len()).unwrap_or(u32::MAX);
         self.agents_started += evidence.agents_started;
         // Follow the id the CLI confirmed with a good result (field-reports H06, H11).
-        if let Some(result) = &evidence.result {
-            if !result.is_error
-                && let Some(id) = result.session_id.as_ref().filter(|id| **id != self.conversation.id)
-            {
-                let old = std::mem::replace(&mut self.conversation.id, id.clone());
-                self.conversation.lineage.push(old);
-            }
-            if let Some(value) = &result.structured_output {
-                let (report, problems) = SessionReport::from_value(value);
-                let source = if self.turn.purpose == Purpose::Close {
-                    ReportSource::CloseTurn
-                } else {
-                    ReportSource::Structured
-                };
-                shared.effects.publish(RunEvent::ReportReceived {
-                    session_id: self.conversation.id.clone(),
-                    source,
-                    status: report.as_ref().and_then(|report| report.status).map(|s| s.as_str().to_owned()),
-                    problems,
-                });
-                if report.is_some() {
-                    self.report = report;
-                    self.report_source = source;
-                }
-            }
+        if let Some(result) = &evidence.result
+            && !result.is_error
+            && let Some(id) = result.session_id.as_ref().filter(|id| **id != self.conversation.id)
+        {
+            let old = std::mem::replace(&mut self.conversation.id, id.clone());
+            self.conversation.lineage.push(old);
+        }
+        if let Some(value) = structured_output(evidence) {
+            self.take_report(&value, shared);
         }
         match turn_end {
             TurnEnd::Done { class, why } => {
@@ -262,6 +244,25 @@ impl Session {
         }
     }
 
+    fn take_report(&mut self, value: &Value, shared: &mut Shared<'_>) {
+        let (report, problems) = SessionReport::from_value(value);
+        let source = if self.turn.purpose == Purpose::Close {
+            ReportSource::CloseTurn
+        } else {
+            ReportSource::Structured
+        };
+        shared.effects.publish(RunEvent::ReportReceived {
+            session_id: self.conversation.id.clone(),
+            source,
+            status: report.as_ref().and_then(|report| report.status).map(|s| s.as_str().to_owned()),
+            problems,
+        });
+        if report.is_some() {
+            self.report = report;
+            self.report_source = source;
+        }
+    }
+
     fn finish_work(&mut self, shared: &mut Shared<'_>) {
         if self.report.is_none() {
             shared.effects.publish(RunEvent::ReportReceived {
@@ -271,11 +272,10 @@ impl Session {
                 problems: vec!["the session gave no report".to_owned()],
             });
         }
-        let blocked = self
-            .report
-            .as_ref()
-            .filter(|report| report.status == Some(Status::Blocked))
-            .map(|report| report.blocked_on.as_ref().map(|on| on.question.clone()).unwrap_or_default());
+        let blocked =
+            self.report.as_ref().filter(|report| report.status == Some(ReportStatus::Blocked)).map(
+                |report| report.blocked_on.as_ref().and_then(|on| on.question.clone()).unwrap_or_default(),
+            );
         let (class, why, needs_person) = match blocked {
             Some(question) if question.trim().is_empty() => {
                 (Class::Blocked, "the session is blocked and does not say on what".to_owned(), true)
@@ -342,7 +342,7 @@ impl Session {
     fn contradict(&self) -> Vec<String> {
         let mut found = Vec::new();
         let Some(report) = &self.report else { return found };
-        let claims_done = report.status == Some(Status::Complete);
+        let claims_done = report.status == Some(ReportStatus::Complete);
         if claims_done && self.verification.as_ref().is_some_and(|verification| !verification.passed) {
             found.push("reported complete, but --verify failed".to_owned());
         }
@@ -357,6 +357,15 @@ impl Session {
         }
         found
     }
+}
+
+/// The report as the result gives it, else as it stands in the transcript (a stream that lost its result).
+fn structured_output(evidence: &Evidence) -> Option<Value> {
+    if let Some(result) = &evidence.result {
+        return result.structured_output.clone();
+    }
+    let text = evidence.digest.as_ref()?.structured_output.as_ref()?;
+    serde_json::from_str(text).ok()
 }
 
 /// What a fact is for the outside, if anything.

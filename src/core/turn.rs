@@ -18,7 +18,7 @@ use super::published::{Purpose, RunEvent};
 use super::recovery::{self, Action, History};
 use super::run::Limits;
 use super::time::{Now, TimerId, TimerKind};
-use super::transcript_digest::TranscriptDigest;
+use super::transcript_digest::{Resumable, TranscriptDigest};
 
 /// From an interrupt to its result; then the process is terminated (recovery §8.3: SIGINT, 10 s, SIGTERM).
 const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
@@ -178,12 +178,6 @@ impl Turn {
         }
     }
 
-    /// Recoveries used so far.
-    #[cfg(test)]
-    pub(super) fn recoveries(&self) -> u32 {
-        self.history.recoveries
-    }
-
     pub(super) fn inspected(
         &mut self,
         context: &LaunchContext,
@@ -216,7 +210,8 @@ impl Turn {
             return Some(TurnEnd::Aborted);
         }
         let mut quarantine = false;
-        let resume = digest.resumable();
+        // A file too large to be read whole is resumed: the CLI has the last word.
+        let resume = digest.resumable != Resumable::No;
         if !resume && conversation.used {
             // Never the same `--session-id` twice (field-reports H13).
             if !conversation.renew() {
@@ -235,10 +230,10 @@ impl Turn {
                 });
             }
             self.offset = Some(0);
-        } else if !resume && digest.exists() {
+        } else if !resume && digest.exists {
             quarantine = true;
         }
-        let offset = *self.offset.get_or_insert(if resume { digest.size() } else { 0 });
+        let offset = *self.offset.get_or_insert(if resume { digest.size } else { 0 });
         shared.books.attempts += 1;
         let attempt = shared.books.attempts;
         let epoch = shared.books.next_epoch();
@@ -442,6 +437,9 @@ impl Turn {
             seconds,
             stderr_tail: end.stderr_tail.clone(),
         });
+        for text in &end.stderr_noise {
+            shared.effects.publish(RunEvent::Warning { text: text.clone() });
+        }
         evidence.end = end;
         if evidence.end.handshake_failed && evidence.stop_cause.is_none() {
             // The prompt was never sent; the driver goes over to plain `-p`. Nothing ran, nothing is used up.
@@ -591,7 +589,11 @@ impl Running {
                 }
                 let silence = self.silence(shared.now);
                 if silence < limits.stall_timeout {
-                    shared.effects.arm(TimerKind::Stall, self.epoch, limits.stall_timeout - silence);
+                    shared.effects.arm(
+                        TimerKind::Stall,
+                        self.epoch,
+                        limits.stall_timeout.saturating_sub(silence),
+                    );
                 } else {
                     shared.effects.push(Effect::CheckLiveness { attempt: self.attempt });
                 }
@@ -613,7 +615,7 @@ impl Running {
                 };
                 let quiet = self.evidence.silence(shared.now);
                 if quiet < grace {
-                    shared.effects.arm(TimerKind::ExitGrace, self.epoch, grace - quiet);
+                    shared.effects.arm(TimerKind::ExitGrace, self.epoch, grace.saturating_sub(quiet));
                 } else {
                     self.end(StopCause::ExitGrace, StopStep::Terminate, shared);
                 }

@@ -1,1 +1,439 @@
-//! Placeholder.
+//! The driver: turns what its sources say into core events, carries out the effects, decides nothing.
+//!
+//! Theory of operation. [`drive`] owns the run's [`Run`] state machine, its timers and its edges, and the only
+//! `select!` over all sources: signals first (control beats data), then answers to queries, then the running
+//! attempt, then time. Each event goes through [`Run::step`]; the effects that come back are carried out in
+//! order. What may take long (git, `--verify`, a contended file lock) runs as a task that answers with an
+//! event; what takes a millisecond (the probe, a transcript's tail) is done on the spot.
+//!
+//! Invariants: an attempt is journaled before its process is started; at most one attempt lives at a time;
+//! when `drive` returns, no process of the run is left that could be ended.
+
+pub mod clock;
+mod launch;
+mod liveness;
+mod records;
+mod signals;
+mod timers;
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::mpsc::{self, UnboundedSender};
+use uuid::Uuid;
+
+use crate::core::event::{Effect, Event, RunEnd, SessionClose};
+use crate::core::mode::Signals as WorkSignals;
+use crate::core::published::RunEvent;
+use crate::core::resources;
+use crate::core::run::{Inherited, Limits, Run};
+use crate::core::session_report::SessionReport;
+use crate::core::time::Now;
+use crate::core::transcript_digest::{Growth, Resumable, TranscriptDigest};
+use crate::engine::headless::{Billing, Handle, PassThrough, Protocol};
+use crate::git::{self, Repo, Snapshot};
+use crate::journal::autopilot_record::Heal;
+use crate::journal::metrics::{append_session, sessions_length};
+use crate::journal::writer::{Journal, JournalError};
+use crate::probe::Probe;
+use crate::process::{self, Cookie};
+use crate::state::layout::{Layout, RunDir};
+use crate::state::lock::{Reasserted, RunLock};
+use crate::tasks::{TaskKind, Tasks};
+use crate::transcript;
+
+pub use launch::{billing_notice, environment, planned_argv};
+use signals::Signals;
+use timers::Timers;
+
+/// Events of an attempt that may wait for the driver; beyond that its reader waits.
+const EVENT_QUEUE: usize = 256;
+/// A gap between the clocks beyond this is a suspend, not a delay.
+const SUSPEND: Duration = Duration::from_secs(5);
+
+/// Everything a run needs from its surroundings.
+#[derive(Debug)]
+pub struct Setup {
+    /// Id of the run.
+    pub run_id: String,
+    /// Marks every process the run starts.
+    pub cookie: Cookie,
+    /// The repository.
+    pub repo: Repo,
+    /// Where files go.
+    pub layout: Layout,
+    /// Folder of the run.
+    pub run_dir: RunDir,
+    /// The limits.
+    pub limits: Limits,
+    /// What is known of the work.
+    pub work: WorkSignals,
+    /// What an earlier run left.
+    pub inherited: Inherited,
+    /// Sub-agents per wave on a machine with room to spare.
+    pub agents_per_wave: u32,
+    /// The driven program; looked up again at each start (field-reports K08).
+    pub claude: PathBuf,
+    /// Who pays.
+    pub billing: Billing,
+    /// Options passed on to it.
+    pub pass_through: PassThrough,
+    /// The work, in words.
+    pub prompt: Option<String>,
+    /// Plug-in whose session command is the prompt.
+    pub session_command: Option<String>,
+    /// `--verify`.
+    pub verify: Option<String>,
+    /// Our environment, from which the child's is made.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Looks on while a run goes its way.
+pub trait Observer {
+    /// Something was published; `seq` is its number in the journal, if it went there.
+    fn event(&mut self, now: Now, seq: Option<u64>, event: &RunEvent);
+    /// A second has passed. Only called when [`Observer::wants_ticks`].
+    fn tick(&mut self, now: Now);
+    /// Whether there is something on screen that ages.
+    fn wants_ticks(&self) -> bool;
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What the core says.
+    pub end: RunEnd,
+    /// When it began.
+    pub started: Now,
+    /// When it ended.
+    pub ended: Now,
+    /// Automatic repairs, in order.
+    pub heals: Vec<Heal>,
+    /// Records that could not be written, as JSON lines: for stderr, so that nothing is lost.
+    pub unwritten: Vec<String>,
+}
+
+/// Why a run could not be driven at all.
+#[derive(Debug, Error)]
+pub enum DriveError {
+    /// The signal handlers could not be installed.
+    #[error("cannot listen to signals")]
+    Signals(#[source] io::Error),
+}
+
+enum Reply {
+    Event(Event),
+    Snapshot(Option<Snapshot>),
+    Unwritten(String),
+}
+
+struct Driver<'a> {
+    setup: &'a Setup,
+    run: Run,
+    journal: &'a mut Journal,
+    lock: &'a mut RunLock,
+    observer: &'a mut dyn Observer,
+    timers: Timers,
+    tasks: Tasks,
+    pending: VecDeque<Event>,
+    replies: UnboundedSender<Reply>,
+    attempts: mpsc::Sender<Event>,
+    handle: Option<Handle>,
+    protocol: Protocol,
+    probe: Probe,
+    snapshot: Option<Snapshot>,
+    /// Length of `sessions.jsonl` when the session began: what comes after it may be the session's own.
+    sessions_length: u64,
+    /// Where the child keeps its transcripts.
+    config_dir: Option<PathBuf>,
+    /// Conversation and transcript of the running attempt, for the liveness check.
+    transcript: Option<PathBuf>,
+    last_report: Option<SessionReport>,
+    heals: Vec<Heal>,
+    unwritten: Vec<String>,
+    end: Option<RunEnd>,
+}
+
+/// Drives a run to its end.
+pub async fn drive(
+    setup: &Setup,
+    journal: &mut Journal,
+    lock: &mut RunLock,
+    observer: &mut dyn Observer,
+) -> Result<Ended, DriveError> {
+    let mut signals = Signals::listen().map_err(DriveError::Signals)?;
+    if let Err(error) = process::become_subreaper() {
+        tracing::warn!(%error, "cannot adopt orphans; the sweep relies on marks alone");
+    }
+    let (replies, mut answers) = mpsc::unbounded_channel();
+    let (attempts, mut found) = mpsc::channel(EVENT_QUEUE);
+    let ids = (0..Run::ids_needed(setup.limits.max_sessions)).map(|_| Uuid::new_v4().to_string()).collect();
+    let started = clock::now();
+    let mut driver = Driver {
+        run: Run::new(setup.limits.clone(), ids, setup.inherited.clone()),
+        journal,
+        lock,
+        observer,
+        timers: Timers::default(),
+        tasks: Tasks::new(),
+        pending: VecDeque::from([Event::Start]),
+        replies,
+        attempts,
+        handle: None,
+        protocol: Protocol::Control,
+        probe: Probe::new(),
+        snapshot: None,
+        sessions_length: 0,
+        config_dir: launch::config_dir(setup),
+        transcript: None,
+        last_report: None,
+        heals: Vec::new(),
+        unwritten: Vec::new(),
+        end: None,
+        setup,
+    };
+    let mut asleep = clock::asleep();
+    let end = loop {
+        while let Some(event) = driver.pending.pop_front() {
+            driver.step(event).await;
+        }
+        if let Some(end) = driver.end.take() {
+            break end;
+        }
+        let now = clock::now();
+        let ticking = driver.observer.wants_ticks();
+        let pause =
+            driver.timers.pause(now).min(if ticking { Duration::from_secs(1) } else { timers::SLICE });
+        let event = tokio::select! {
+            biased;
+            stop = signals.next() => Some(stop),
+            Some(reply) = answers.recv() => driver.take(reply),
+            Some(event) = found.recv() => Some(event),
+            () = tokio::time::sleep(pause) => None,
+        };
+        let slept = clock::asleep();
+        if slept.saturating_sub(asleep) > SUSPEND {
+            driver.pending.push_back(Event::Suspended { asleep: slept.saturating_sub(asleep) });
+        }
+        asleep = slept;
+        driver.pending.extend(event);
+        let now = clock::now();
+        if ticking {
+            driver.observer.tick(now);
+        }
+        while let Some(timer) = driver.timers.pop(now) {
+            driver.pending.push_back(Event::Timer(timer));
+        }
+    };
+    driver.handle = None;
+    driver.tasks.finish().await;
+    Ok(Ended { end, started, ended: clock::now(), heals: driver.heals, unwritten: driver.unwritten })
+}
+
+impl Driver<'_> {
+    fn take(&mut self, reply: Reply) -> Option<Event> {
+        match reply {
+            Reply::Event(event) => Some(event),
+            Reply::Snapshot(snapshot) => {
+                self.snapshot = snapshot;
+                Some(Event::Snapshotted)
+            }
+            Reply::Unwritten(record) => {
+                self.unwritten.push(record);
+                None
+            }
+        }
+    }
+
+    async fn step(&mut self, event: Event) {
+        if let Event::AttemptOver { end, .. } = &event {
+            self.handle = None;
+            self.transcript = None;
+            if let Err(error) = process::reap_adopted() {
+                tracing::debug!(%error, "reaping");
+            }
+            if end.handshake_failed && self.protocol == Protocol::Control {
+                self.protocol = Protocol::Plain;
+                self.publish(&RunEvent::Warning {
+                    text: "the CLI does not answer the control protocol; going on with plain -p".to_owned(),
+                });
+            }
+        }
+        for effect in self.run.step(clock::now(), event) {
+            self.carry_out(effect).await;
+        }
+    }
+
+    async fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Sample => {
+                let event = self.sample();
+                self.pending.push_back(event);
+            }
+            Effect::Survey => self.pending.push_back(Event::Surveyed(self.setup.work.clone())),
+            Effect::Snapshot => {
+                self.hold_lock();
+                self.sessions_length = sessions_length(&self.setup.layout);
+                let repo = self.setup.repo.clone();
+                self.query(async move {
+                    let snapshot = git::snapshot(&repo).await;
+                    Reply::Snapshot(snapshot.inspect_err(|error| tracing::warn!(%error, "git")).ok())
+                });
+            }
+            Effect::Inspect { session_id, offset } => {
+                let digest = Box::new(self.inspect(&session_id, offset.unwrap_or_default()));
+                self.pending.push_back(Event::Inspected { session_id, digest });
+            }
+            Effect::Launch(launch) => self.launch(*launch).await,
+            Effect::CloseInput { .. } => {
+                if let Some(handle) = &self.handle {
+                    handle.close_input();
+                }
+            }
+            Effect::StopAttempt { step, .. } => {
+                if let Some(handle) = &self.handle {
+                    handle.stop(step);
+                }
+            }
+            Effect::CheckLiveness { attempt } => self.check_liveness(attempt),
+            Effect::Arm { timer, after } => self.timers.arm(clock::now(), timer, after),
+            Effect::ArmAt { timer, at } => self.timers.arm_at(timer, at),
+            Effect::Measure { verify } => self.measure(verify),
+            Effect::RecordSession(close) => self.record_session(&close),
+            Effect::Publish(event) => self.publish(&event),
+            Effect::Finish(end) => self.end = Some(*end),
+        }
+    }
+
+    /// Says it to the journal and to whoever looks on.
+    fn publish(&mut self, event: &RunEvent) {
+        let now = clock::now();
+        if let RunEvent::Healed { session_id, class, action, recovery, .. } = event {
+            self.heals.push(Heal {
+                session_id: session_id.clone(),
+                class: *class,
+                action: action.clone(),
+                recovery: *recovery,
+            });
+        }
+        let seq = event.is_journaled().then(|| self.journal.next_seq());
+        if let Err(error) = self.journal.append(event, now) {
+            self.journal_failed(&error);
+        }
+        self.observer.event(now, seq, event);
+    }
+
+    fn journal_failed(&mut self, error: &JournalError) {
+        self.pending.push_back(Event::JournalFailed(format!("the journal cannot be written: {error}")));
+    }
+
+    /// A session may have removed our files (`git clean -fdx`); then anybody could start a second run here.
+    fn hold_lock(&mut self) {
+        match self.lock.reassert() {
+            Ok(Reasserted::Intact) => {}
+            Ok(Reasserted::Restored) => self.publish(&RunEvent::Warning {
+                text: "the lock file had been removed (git clean?); it was made again".to_owned(),
+            }),
+            Err(error) => self.publish(&RunEvent::Warning { text: error.to_string() }),
+        }
+    }
+
+    fn query(&self, future: impl Future<Output = Reply> + Send + 'static) {
+        let replies = self.replies.clone();
+        self.tasks.spawn(TaskKind::Query, async move {
+            // The driver is gone: the answer is nobody's business any more.
+            drop(replies.send(future.await));
+        });
+    }
+
+    fn sample(&self) -> Event {
+        let own = std::process::id();
+        let sample = self.probe.sample(&|pid| pid == own);
+        let verdict = resources::judge(&sample, self.setup.agents_per_wave);
+        let peers = sample.peers.value().and_then(|peers| u32::try_from(*peers).ok());
+        Event::Sampled { verdict, peers }
+    }
+
+    fn inspect(&self, session_id: &str, offset: u64) -> TranscriptDigest {
+        let nothing = TranscriptDigest { growth: Growth::of(0, offset), ..TranscriptDigest::default() };
+        let found = match self.locate(session_id) {
+            Ok(Some(path)) => transcript::digest(&path, offset),
+            Ok(None) => return nothing,
+            Err(error) => Err(error),
+        };
+        found.unwrap_or_else(|error| {
+            tracing::warn!(%error, "transcript");
+            // Something is there and cannot be read: resume it, and take nothing for granted.
+            TranscriptDigest {
+                exists: true,
+                resumable: Resumable::Unknown,
+                growth: Growth::Grown { by: 0 },
+                ..TranscriptDigest::default()
+            }
+        })
+    }
+
+    fn locate(&self, session_id: &str) -> Result<Option<PathBuf>, transcript::TranscriptError> {
+        let (Some(config_dir), Ok(session)) = (&self.config_dir, Uuid::parse_str(session_id)) else {
+            return Ok(None);
+        };
+        let located = transcript::locate(config_dir, &self.setup.repo.root, session)?;
+        Ok(located.map(|located| located.path))
+    }
+
+    fn check_liveness(&self, attempt: u32) {
+        let Some(handle) = self.handle.clone() else { return };
+        let transcript = self.transcript.clone();
+        let stall_timeout = self.setup.limits.stall_timeout;
+        let wall = clock::wall();
+        self.query(async move {
+            let moved = liveness::moving(handle, transcript, stall_timeout, wall).await;
+            Reply::Event(Event::Liveness { attempt, moved })
+        });
+    }
+
+    fn measure(&self, verify: bool) {
+        let repo = self.setup.repo.clone();
+        let then = self.snapshot.clone();
+        let command = self.setup.verify.clone().filter(|_| verify);
+        let run_id = self.setup.run_id.clone();
+        self.query(async move {
+            let change = match &then {
+                Some(then) => {
+                    git::since(&repo, then).await.inspect_err(|error| tracing::warn!(%error, "git")).ok()
+                }
+                None => None,
+            };
+            let verification = match command {
+                Some(command) => Some(records::verify(&repo.root, &command, &run_id).await),
+                None => None,
+            };
+            Reply::Event(Event::Measured { work: change.map(records::work), verification })
+        });
+    }
+
+    fn record_session(&mut self, close: &SessionClose) {
+        self.last_report.clone_from(&close.report);
+        let record = records::session(&self.setup.run_id, self.snapshot.as_ref(), close);
+        let layout = self.setup.layout.clone();
+        let since = self.sessions_length;
+        let replies = self.replies.clone();
+        self.query(async move {
+            // The lock of the file may have to be waited for; that must not hold up a signal.
+            let written = tokio::task::spawn_blocking(move || append_session(&layout, &record, since)).await;
+            let result = match written {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(error)) => {
+                    drop(replies.send(Reply::Unwritten(error.record.clone())));
+                    Err(error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            Reply::Event(Event::Recorded(result))
+        });
+    }
+}

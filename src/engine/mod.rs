@@ -1,1 +1,7 @@
-//! Placeholder.
+//! Engines: what carries a turn.
+//!
+//! An engine starts the process of an attempt, speaks with it, and says what it found as core
+//! [`Event`](crate::core::event::Event)s stamped with the attempt. It decides nothing: how long to wait, when
+//! to stop and what an end means is the core's business. The headless engine drives `claude -p`.
+
+pub mod headless;

@@ -1,1 +1,14 @@
-//! x
+//! Tests of the built program: one binary, so that it links once.
+//!
+//! Ring 3 runs the real `autopilot` against `fake-claude`, a scripted double of the Claude Code CLI, in an
+//! environment built from nothing, and checks the ten invariants of `support::invariants` after every run.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start processes, read clocks and write fixtures themselves"
+)]
+
+#[cfg(test)]
+mod fake_claude;
+#[cfg(test)]
+mod support;

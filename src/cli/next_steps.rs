@@ -1,0 +1,69 @@
+//! What a person does next, for each way a run can end. The most useful step first.
+
+use crate::core::event::RunEnd;
+use crate::core::kill_switch::KillSwitch;
+use crate::core::outcome::Class;
+use crate::error::exit::Exit;
+
+/// Commands, each with a word on why.
+pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> {
+    let resume = format!("autopilot resume {run_id}");
+    let mut steps: Vec<String> = Vec::new();
+    let mut step = |text: &str| steps.push(text.to_owned());
+    match exit {
+        Exit::Login => {
+            step("claude /login    (or a fresh CLAUDE_CODE_OAUTH_TOKEN from `claude setup-token`)");
+            step(&resume);
+        }
+        Exit::Billing => {
+            step("see to the credit or the plan of the account, then:");
+            step(&resume);
+        }
+        Exit::UsageLimit => {
+            step(&format!("{resume}    (once the limit has reset, or with a larger --max-wait)"));
+        }
+        Exit::Environment => {
+            step("autopilot doctor    (says what is wrong here)");
+            step(&resume);
+        }
+        Exit::Blocked => {
+            step("answer the question: write it into the prompt or a file of the repository, then:");
+            step(&format!("{resume} --prompt '…'"));
+        }
+        Exit::ManualFallback => {
+            step("autopilot --prompt 'what is to be done'    (the work in words)");
+            step("autopilot --mode feature    (let a session choose)");
+        }
+        Exit::Interrupted | Exit::Terminated => step(&resume),
+        _ => match end.kill_switch {
+            Some(KillSwitch::MaxSessionsReached) => {
+                step("autopilot --max-sessions N    (another run, if there is more to do)");
+            }
+            Some(KillSwitch::MaxHoursExceeded) => step(&resume),
+            Some(KillSwitch::TokenBudgetExceeded) => {
+                step(&format!("{resume} --max-tokens N    (or --max-cost USD, with a larger budget)"));
+            }
+            Some(KillSwitch::ResourceOverload) => {
+                step("close other Claude sessions or wait, then:");
+                step(&resume);
+            }
+            Some(KillSwitch::StallTimeout) => {
+                step("look at what the session did last (stream/ in the folder of the run), then:");
+                step(&resume);
+            }
+            Some(KillSwitch::Spiral | KillSwitch::CarryoverTooHigh) => {
+                step("git log, git diff    (look at the work; then cut the scope or split it)");
+            }
+            Some(KillSwitch::FailedWave) if end.failure_class == Some(Class::TransientApi) => step(&resume),
+            Some(KillSwitch::FailedWave) => {
+                step("git log, git diff    (look at what was left; mend the cause first)");
+                step(&resume);
+            }
+            Some(KillSwitch::LowConfidenceFallback) => {
+                step("autopilot --prompt 'what is to be done'    (the work in words)");
+            }
+            Some(KillSwitch::UserAbort) | None => {}
+        },
+    }
+    steps
+}

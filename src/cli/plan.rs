@@ -1,0 +1,276 @@
+//! `--dry-run`: the plan of a run, and nothing started.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::core::mode::{self, Signals};
+use crate::core::resources::{self, ResourceVerdict};
+use crate::core::time::Now;
+use crate::driver;
+use crate::error::exit::Exit;
+use crate::error::{CliError, ErrorKind};
+use crate::git::Repo;
+use crate::journal::autopilot_record::{AutopilotRecord, SCHEMA_VERSION};
+use crate::journal::metrics::append_autopilot;
+use crate::probe::Probe;
+use crate::settings::Settings;
+use crate::state::layout::Layout;
+use crate::ui::printer::Printer;
+
+use super::run;
+
+/// What a plan is made of.
+pub(super) struct Plan<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) repo: &'a Repo,
+    pub(super) layout: &'a Layout,
+    pub(super) run_id: &'a str,
+    pub(super) claude: &'a Path,
+    pub(super) prompt: Option<&'a str>,
+    pub(super) environment: &'a [(OsString, OsString)],
+    pub(super) json: bool,
+    pub(super) started: Now,
+    pub(super) printer: &'a Printer,
+}
+
+/// The plan as data.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema_version: u32,
+    dry_run: bool,
+    run_id: String,
+    repository: String,
+    mode: Option<&'static str>,
+    confidence: f64,
+    confidence_threshold: f64,
+    rationale: String,
+    would_start: bool,
+    resource_tier: String,
+    agents_per_wave: u32,
+    resource_reasons: Vec<String>,
+    peers: Option<u64>,
+    budgets: Vec<String>,
+    deadlines: Vec<String>,
+    command: Vec<String>,
+    prompt_bytes: Option<usize>,
+    environment_removed: Vec<String>,
+    environment_kept: Vec<String>,
+    billing: Vec<String>,
+    stops: Vec<String>,
+}
+
+/// Prints the plan, records the dry run, starts nothing.
+pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
+    let Plan { settings, repo, layout, run_id, claude, prompt, environment, json, started: _, printer } =
+        *plan;
+    let signals = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some() };
+    let choice = mode::select(&signals, false);
+    let own = std::process::id();
+    let sample = Probe::new().sample(&|pid| pid == own);
+    let verdict = resources::judge(&sample, settings.work.agents_per_wave);
+    let limits = run::limits(settings);
+    let would_start = choice.mode.is_some() && choice.confidence >= limits.confidence_threshold;
+    let child = crate::engine::headless::child_environment(
+        environment.iter().cloned(),
+        run::billing(settings),
+        &[("AUTOPILOT_RUN_ID", run_id.to_owned())],
+    );
+    let mut command = vec![claude.display().to_string()];
+    let argv = driver::planned_argv(&run::pass_through(settings), settings.budgets.max_cost);
+    command.extend(argv.iter().map(|arg| arg.to_string_lossy().into_owned()));
+    let document = Document {
+        schema_version: 1,
+        dry_run: true,
+        run_id: run_id.to_owned(),
+        repository: repo.root.display().to_string(),
+        mode: choice.mode.map(crate::core::mode::Mode::as_str),
+        confidence: choice.confidence,
+        confidence_threshold: limits.confidence_threshold,
+        rationale: choice.rationale,
+        would_start,
+        resource_tier: verdict.tier.to_string(),
+        agents_per_wave: verdict.cap,
+        resource_reasons: verdict.reasons.clone(),
+        peers: sample.peers.value().copied(),
+        budgets: budgets(settings),
+        deadlines: deadlines(settings),
+        command,
+        prompt_bytes: prompt.map(str::len),
+        environment_removed: child.removed,
+        environment_kept: child.kept,
+        billing: child.billing,
+        stops: stops(settings, would_start),
+    };
+    append_autopilot(layout, &record(plan, &verdict)).map_err(|error| {
+        CliError::from_error(ErrorKind::Environment, error)
+            .hinted("free some space or mend the permissions of .orchestrator/metrics")
+    })?;
+    if json {
+        let text = serde_json::to_string(&document)
+            .map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
+        printer.data(&text)?;
+    } else {
+        printer.data(&text(&document))?;
+    }
+    Ok(Exit::Planned)
+}
+
+fn text(document: &Document) -> String {
+    let mut text = String::new();
+    let mut line = |label: &str, value: &str| {
+        // Writing to a string cannot fail.
+        _ = writeln!(text, "{label:<11} {value}");
+    };
+    line("plan", &format!("{} in {}", document.run_id, document.repository));
+    let mode = document.mode.unwrap_or("none");
+    let comparison = if document.would_start { ">=" } else { "<" };
+    line(
+        "mode",
+        &format!(
+            "{mode}, confidence {} {comparison} threshold {}: {}",
+            document.confidence, document.confidence_threshold, document.rationale
+        ),
+    );
+    line(
+        "resources",
+        &format!("{}: at most {} sub-agents per wave", document.resource_tier, document.agents_per_wave),
+    );
+    for reason in &document.resource_reasons {
+        line("", reason);
+    }
+    line("budgets", &document.budgets.join(", "));
+    line("deadlines", &document.deadlines.join(", "));
+    line("command", &shell_words(&document.command));
+    match document.prompt_bytes {
+        Some(bytes) => line("prompt", &format!("{bytes} bytes, given on stdin")),
+        None => line("prompt", "none: the session gets the template of its mode"),
+    }
+    if !document.environment_removed.is_empty() {
+        line("environment", &format!("removed: {}", document.environment_removed.join(", ")));
+    }
+    if !document.environment_kept.is_empty() {
+        line("environment", &format!("passed on: {}", document.environment_kept.join(", ")));
+    }
+    if !document.billing.is_empty() {
+        line("billing", &format!("{} decide who pays and where requests go", document.billing.join(", ")));
+    }
+    for (at, stop) in document.stops.iter().enumerate() {
+        line(if at == 0 { "stops when" } else { "" }, stop);
+    }
+    line("", "nothing was started (--dry-run)");
+    text
+}
+
+/// A command line that a shell would read back as the same words.
+fn shell_words(words: &[String]) -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c))
+    };
+    let quoted = words
+        .iter()
+        .map(|word| if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+fn budgets(settings: &Settings) -> Vec<String> {
+    let budgets = &settings.budgets;
+    let mut list = vec![format!("{} sessions", budgets.max_sessions), format!("{} hours", budgets.max_hours)];
+    list.push(match budgets.max_tokens {
+        0 => "no token budget".to_owned(),
+        tokens => format!("{tokens} output tokens"),
+    });
+    list.push(match budgets.max_cost {
+        None => "no cost budget".to_owned(),
+        Some(cost) => format!("${cost}"),
+    });
+    list
+}
+
+fn deadlines(settings: &Settings) -> Vec<String> {
+    let deadlines = &settings.deadlines;
+    let words = |name: &str, time: Duration| format!("{name} {} s", time.as_secs_f64());
+    vec![
+        words("first output", deadlines.first_output),
+        words("stall", deadlines.stall),
+        words("turn", deadlines.turn),
+        words("exit grace", deadlines.exit_grace),
+        words("limit wait", deadlines.max_wait),
+    ]
+}
+
+/// What would end the run, in the order in which it is checked (design §4).
+fn stops(settings: &Settings, would_start: bool) -> Vec<String> {
+    let mut stops = Vec::new();
+    if !would_start {
+        stops.push("at once: iteration 1 falls back to manual (exit 3)".to_owned());
+    }
+    let rules = &settings.stop_rules;
+    let budgets = &settings.budgets;
+    stops.push("SIGINT, SIGTERM or SIGHUP comes (user-abort)".to_owned());
+    stops.push(format!("{} sessions are done (max-sessions-reached)", budgets.max_sessions));
+    stops.push(format!("{} hours have passed (max-hours-exceeded)", budgets.max_hours));
+    if budgets.max_tokens > 0 {
+        stops.push(format!("{} output tokens are used (token-budget-exceeded)", budgets.max_tokens));
+    }
+    if let Some(cost) = budgets.max_cost {
+        stops.push(format!("${cost} are spent (token-budget-exceeded)"));
+    }
+    stops.push(format!(
+        "resources are critical while more than {} peers run (resource-overload)",
+        rules.peer_abort
+    ));
+    stops
+        .push(format!("the confidence falls below {} (low-confidence-fallback)", rules.confidence_threshold));
+    stops.push("a hang outlasts its recoveries (stall-timeout)".to_owned());
+    stops.push("a session reports agents going in circles (spiral)".to_owned());
+    stops.push("a session, a wave or --verify fails (failed-wave)".to_owned());
+    stops.push(format!(
+        "more than {} of the planned work is left over (carryover-too-high)",
+        rules.carryover_threshold
+    ));
+    stops.push("a session reports the work complete (planned end)".to_owned());
+    stops
+}
+
+/// A dry run leaves a record too (upstream-formats §2.2, step 4 of the start).
+fn record(plan: &Plan<'_>, verdict: &ResourceVerdict) -> AutopilotRecord {
+    let settings = plan.settings;
+    AutopilotRecord {
+        schema_version: SCHEMA_VERSION,
+        autopilot_run_id: plan.run_id.to_owned(),
+        started_at: plan.started.wall,
+        completed_at: plan.started.wall,
+        duration_seconds: 0,
+        max_sessions: settings.budgets.max_sessions,
+        max_hours: settings.budgets.max_hours,
+        confidence_threshold: settings.stop_rules.confidence_threshold,
+        max_tokens: settings.budgets.max_tokens,
+        iterations_completed: 0,
+        kill_switch: None,
+        kill_switch_detail: Some("dry-run preview — no sessions executed".to_owned()),
+        sessions: Vec::new(),
+        host_class: None,
+        resource_verdict_at_start: Some(verdict.tier.to_string()),
+        fallback_to_manual: false,
+        dry_run: true,
+        total_tokens_used: 0,
+        worktree_path: plan.repo.is_linked_worktree().then(|| plan.repo.root.display().to_string()),
+        parent_run_id: None,
+        stall_recovery_count: 0,
+        blocked_by_issue: None,
+        aborted_by_cohort: false,
+        spiral_recovery_count: 0,
+        outcome: Exit::Planned.name().to_owned(),
+        exit_code: Exit::Planned.code(),
+        failure_class: None,
+        cost_usd: None,
+        tokens: crate::core::published::Tokens::default(),
+        limit_wait_seconds: 0,
+        heals: Vec::new(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}

@@ -1,0 +1,126 @@
+//! `autopilot resume`: goes on with a run that was cut off, or stopped before its work was done.
+
+use std::path::Path;
+
+use crate::core::published::{Entry, RunEvent};
+use crate::core::run::Inherited;
+use crate::error::exit::Exit;
+use crate::error::{CliError, ErrorKind};
+use crate::journal::reader::read_journal;
+use crate::report::RunSummary;
+use crate::settings::layer::Layer;
+use crate::state::layout::Layout;
+use crate::state::lock;
+use crate::ui::printer::Printer;
+
+use super::args::{Cli, ResumeArgs};
+use super::run::{Continued, Request, RunFile};
+use super::{config, run, start};
+
+pub(super) async fn resume(
+    directory: &Path,
+    args: &ResumeArgs,
+    flags: &Layer,
+    events: bool,
+    json: bool,
+    printer: &Printer,
+) -> Result<Exit, CliError> {
+    let repo = start::repository(directory).await?;
+    let layout = Layout::new(&repo.root);
+    let run_id = find_run(&layout, args.run.as_deref())?;
+    refuse_running(&layout, &run_id)?;
+    let run_dir =
+        layout.run(&run_id).ok_or_else(|| CliError::usage(format!("`{run_id}` is not the id of a run")))?;
+    let path = run_dir.run_json();
+    let text = std::fs::read(&path).map_err(|error| {
+        CliError::new(ErrorKind::Usage, format!("cannot read {}", path.display()))
+            .caused_by(error)
+            .hinted("start a new run instead")
+    })?;
+    let file: RunFile = serde_json::from_slice(&text).map_err(|error| {
+        CliError::new(ErrorKind::Usage, format!("{} is damaged", path.display()))
+            .caused_by(error)
+            .hinted("start a new run instead")
+    })?;
+    let replay = read_journal(&run_dir.events())
+        .map_err(|error| CliError::from_error(ErrorKind::Usage, error).hinted("start a new run instead"))?;
+    let summary = RunSummary::from_entries(&replay.entries);
+    let (session_id, work_done) = interrupted(&replay.entries);
+
+    // What was asked then, and over it what is asked now.
+    let old = Cli::parse_argv(file.argv.iter().map(Into::into))
+        .map_err(|error| CliError::usage("the options of that run are not understood").caused_by(error))?;
+    let mut layer = config::flags(&old)?;
+    let new_prompt = ["prompt", "prompt-file"].iter().any(|name| flags.get(name).is_some());
+    // Its text is in `run.json`; the file may have changed, and standard input is gone.
+    layer.forget("prompt");
+    layer.forget("prompt-file");
+    layer.forget("dry-run");
+    layer.overlay(flags.clone());
+    let request = Request {
+        directory: repo.root.clone(),
+        flags: layer,
+        argv: file.argv.clone(),
+        events,
+        json,
+        environment: std::env::vars_os().collect(),
+        continued: Some(Continued {
+            run_id: run_id.clone(),
+            prompt: file.prompt,
+            inherited: Inherited { session_id, work_done: work_done && !new_prompt },
+            sessions_done: summary.iterations,
+            tokens_used: summary.tokens.map(|tokens| tokens.output).unwrap_or_default(),
+            cost_usd: summary.known_cost_usd,
+        }),
+    };
+    run::run(request, printer).await
+}
+
+/// The run with this id or beginning of an id; the last one by default.
+fn find_run(layout: &Layout, wanted: Option<&str>) -> Result<String, CliError> {
+    let ids = layout
+        .run_ids()
+        .map_err(|error| CliError::environment("cannot list the runs of this repository").caused_by(error))?;
+    let Some(wanted) = wanted else {
+        return ids.last().cloned().ok_or_else(|| {
+            CliError::usage("there has been no run here").hinted("start one with `autopilot`")
+        });
+    };
+    let matching: Vec<&String> = ids.iter().filter(|id| id.starts_with(wanted)).collect();
+    match matching.as_slice() {
+        _ if ids.iter().any(|id| id == wanted) => Ok(wanted.to_owned()),
+        [one] => Ok((*one).clone()),
+        [] => Err(CliError::usage(format!("there is no run `{wanted}` here"))
+            .hinted(format!("the last one is {}", ids.last().map_or("none", String::as_str)))),
+        several => Err(CliError::usage(format!("{} runs begin with `{wanted}`", several.len()))
+            .hinted(format!("for instance {}", several[0]))),
+    }
+}
+
+fn refuse_running(layout: &Layout, run_id: &str) -> Result<(), CliError> {
+    match lock::peek(&layout.lock()) {
+        Ok(Some(peek)) if peek.held && peek.holder.as_ref().is_some_and(|holder| holder.run_id == run_id) => {
+            Err(CliError::new(ErrorKind::AlreadyRunning, format!("run {run_id} is still going on"))
+                .hinted("`autopilot status` says how far it is"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The conversation that was cut off, and whether a session had reported the work complete.
+fn interrupted(entries: &[Entry]) -> (Option<String>, bool) {
+    let mut open: Option<String> = None;
+    let mut done = false;
+    for entry in entries {
+        match &entry.event {
+            // The id may change within a session: the last one that was used counts.
+            RunEvent::AttemptStarted { session_id, .. } => open = Some(session_id.clone()),
+            RunEvent::SessionEnded { completed: true, status, .. } => {
+                open = None;
+                done |= matches!(status.as_deref(), Some("complete" | "nothing_to_do"));
+            }
+            _ => {}
+        }
+    }
+    (open, done)
+}

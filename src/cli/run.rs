@@ -1,0 +1,499 @@
+//! `autopilot run`: from settings to a run, and from its end to record, report and exit code.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::core::mode::Signals;
+use crate::core::outcome::Class;
+use crate::core::published::{Entry, RunEvent};
+use crate::core::recovery::{Policy, TURN_BACKOFF};
+use crate::core::run::{Chain, Inherited, Limits};
+use crate::core::time::Now;
+use crate::driver::{self, Ended, Observer, Setup, clock};
+use crate::engine::headless::{Billing, PassThrough};
+use crate::error::exit::{self, Exit, StopSignal};
+use crate::error::{CliError, ErrorKind};
+use crate::git;
+use crate::journal::autopilot_record::{AutopilotRecord, SCHEMA_VERSION};
+use crate::journal::metrics::append_autopilot;
+use crate::journal::reader::read_journal;
+use crate::journal::writer::Journal;
+use crate::process::{Cookie, ProcessId};
+use crate::report::RunSummary;
+use crate::settings::layer::Layer;
+use crate::settings::{self, Settings};
+use crate::state::atomic;
+use crate::state::layout::{Layout, RunDir};
+use crate::state::lock::{Acquired, Holder, LockError, RunLock};
+use crate::state::run_id;
+use crate::ui::printer::Printer;
+
+use super::watcher::{self, Watcher};
+use super::{config, next_steps, plan, remains, start};
+
+/// Name of the environment pair that marks what a run starts. Its value is unique, unlike a run id.
+pub(super) const COOKIE: &str = "AUTOPILOT_COOKIE";
+
+/// A run as the command line asks for it.
+pub(super) struct Request {
+    pub(super) directory: PathBuf,
+    pub(super) flags: Layer,
+    /// For `run.json`, so that `resume` can ask the same again.
+    pub(super) argv: Vec<String>,
+    pub(super) events: bool,
+    pub(super) json: bool,
+    pub(super) environment: Vec<(OsString, OsString)>,
+    /// The run this one goes on with.
+    pub(super) continued: Option<Continued>,
+}
+
+/// What a run takes over from the one it continues.
+pub(super) struct Continued {
+    pub(super) run_id: String,
+    pub(super) prompt: Option<String>,
+    pub(super) inherited: Inherited,
+    pub(super) sessions_done: u32,
+    pub(super) tokens_used: u64,
+    pub(super) cost_usd: Option<f64>,
+}
+
+/// `run.json`: what `resume` needs to ask for the same again.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RunFile {
+    /// Version of this file.
+    pub(super) v: u32,
+    pub(super) run_id: String,
+    pub(super) argv: Vec<String>,
+    pub(super) prompt: Option<String>,
+    pub(super) parent_run_id: Option<String>,
+}
+
+pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, CliError> {
+    let repo = start::repository(&request.directory).await?;
+    let files = config::Files::locate(&repo.root);
+    let resolved = config::load(&request.flags, &files)?;
+    for notice in &resolved.notices {
+        printer.warn(notice);
+    }
+    let mut settings = resolved.settings;
+    refuse_nesting(&settings, &request.environment)?;
+    let prompt = match (&request.continued, &settings.work.prompt) {
+        (Some(continued), None) => continued.prompt.clone(),
+        (_, Some(source)) => Some(start::prompt(source)?),
+        (None, None) => None,
+    };
+    if let Some(continued) = &request.continued {
+        take_over(&mut settings, continued, printer)?;
+    }
+    let claude = start::find_program(&settings.claude.bin, &request.environment)?;
+    let layout = Layout::new(&repo.root);
+    layout.prepare().map_err(|error| {
+        let next = error.next_step();
+        CliError::from_error(ErrorKind::Environment, error).hinted(next)
+    })?;
+    let started = clock::now();
+    let snapshot = git::snapshot(&repo).await.ok();
+    let branch = snapshot.and_then(|snapshot| snapshot.branch);
+    let base_id = run_id::base_id(branch.as_deref(), started.wall);
+    if settings.safety.dry_run {
+        return plan::plan(&plan::Plan {
+            settings: &settings,
+            repo: &repo,
+            layout: &layout,
+            run_id: &base_id,
+            claude: &claude,
+            prompt: prompt.as_deref(),
+            environment: &request.environment,
+            json: request.json,
+            started,
+            printer,
+        });
+    }
+
+    let (run_id, run_dir) = run_id::claim_run_dir(&layout, &base_id)
+        .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
+    let cookie = Cookie::new(COOKIE, Uuid::new_v4().to_string());
+    let (mut lock, dead) =
+        remains::settle(&layout, take_lock(&layout, &run_id, &run_dir, &cookie, started)?).await;
+
+    let parent_run_id = request.continued.as_ref().map(|continued| continued.run_id.clone());
+    write_run_file(&run_dir, &run_id, &request.argv, prompt.as_deref(), parent_run_id.as_deref())?;
+    let mut journal = Journal::open(&run_dir.events())
+        .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
+    let mut watcher = Watcher::new(printer, request.events, started);
+    let setup = Setup {
+        run_id: run_id.clone(),
+        cookie,
+        limits: limits(&settings),
+        work: Signals { forced_mode: settings.work.mode, prompt: prompt.is_some() },
+        inherited: request.continued.map(|continued| continued.inherited).unwrap_or_default(),
+        agents_per_wave: settings.work.agents_per_wave,
+        // The name, not what was found: it is looked up again at each start (field-reports K08).
+        claude: if settings.claude.bin.components().count() > 1 {
+            claude
+        } else {
+            settings.claude.bin.clone()
+        },
+        billing: billing(&settings),
+        pass_through: pass_through(&settings),
+        prompt,
+        session_command: settings.work.session_command.clone(),
+        verify: settings.work.verify.clone(),
+        environment: environment(request.environment),
+        repo,
+        layout,
+        run_dir,
+    };
+    let mut say = |event: RunEvent, journal: &mut Journal| {
+        let now = clock::now();
+        let seq = Some(journal.next_seq());
+        if let Err(error) = journal.append(&event, now) {
+            printer.warn(&error.to_string());
+        }
+        watcher.event(now, seq, &event);
+    };
+    say(run_started(&setup, &settings, branch, parent_run_id.clone()), &mut journal);
+    for event in dead {
+        say(event, &mut journal);
+    }
+    if let Some(text) = driver::billing_notice(&setup) {
+        say(RunEvent::Warning { text }, &mut journal);
+    }
+
+    let driven = driver::drive(&setup, &mut journal, &mut lock, &mut watcher).await;
+    let ended = match driven {
+        Ok(ended) => ended,
+        Err(error) => {
+            watcher.finish();
+            drop(lock.release());
+            return Err(CliError::from_error(ErrorKind::Unexpected, error));
+        }
+    };
+    let exit =
+        conclude(&setup, &settings, &ended, parent_run_id, journal, &mut watcher, request.json, printer);
+    if let Err(error) = lock.release() {
+        printer.warn(&error.to_string());
+    }
+    exit
+}
+
+/// A run inside a session of another one would share its budget and its repository.
+fn refuse_nesting(settings: &Settings, environment: &[(OsString, OsString)]) -> Result<(), CliError> {
+    let outer = environment.iter().find(|(name, value)| name == "AUTOPILOT_RUN_ID" && !value.is_empty());
+    match outer {
+        Some((_, run)) if !settings.safety.allow_nested && !settings.safety.dry_run => Err(CliError::new(
+            ErrorKind::AlreadyRunning,
+            format!("this is already inside of run {}", run.to_string_lossy()),
+        )
+        .hinted("start it outside of the session, or say --allow-nested")),
+        _ => Ok(()),
+    }
+}
+
+/// Budgets are for the chain as a whole: what the first part used up is gone.
+fn take_over(settings: &mut Settings, continued: &Continued, printer: &Printer) -> Result<(), CliError> {
+    let left = settings.budgets.max_sessions.saturating_sub(continued.sessions_done);
+    if left == 0 {
+        return Err(CliError::usage(format!(
+            "run {} has done its {} sessions; there is nothing to go on with",
+            continued.run_id, settings.budgets.max_sessions
+        ))
+        .hinted("allow more with --max-sessions N, or start a new run"));
+    }
+    settings.budgets.max_sessions = left;
+    if settings.budgets.max_tokens > 0 {
+        // 0 means off, so what is used up to the last token becomes 1.
+        settings.budgets.max_tokens =
+            settings.budgets.max_tokens.saturating_sub(continued.tokens_used).max(1);
+    }
+    if let (Some(limit), Some(spent)) = (settings.budgets.max_cost, continued.cost_usd) {
+        settings.budgets.max_cost = Some((limit - spent).max(0.0));
+    }
+    printer.say(&format!("going on with {}: {left} session(s) left", continued.run_id));
+    Ok(())
+}
+
+fn take_lock(
+    layout: &Layout,
+    run_id: &str,
+    run_dir: &RunDir,
+    cookie: &Cookie,
+    started: Now,
+) -> Result<Acquired, CliError> {
+    let own = ProcessId::current();
+    let holder = Holder {
+        run_id: run_id.to_owned(),
+        pid: std::process::id(),
+        pid_start_time: own.map(|own| own.start_time).unwrap_or_default(),
+        cookie: cookie.value.clone(),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        started_at: started.wall,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    match RunLock::acquire(&layout.lock(), &holder) {
+        Ok(acquired) => Ok(acquired),
+        Err(error) => {
+            // Claimed for nothing; it is empty.
+            drop(std::fs::remove_dir_all(run_dir.path()));
+            Err(match &error {
+                LockError::Held { holder, .. } => {
+                    let words = match holder {
+                        Some(holder) => format!(
+                            "run {} holds this repository since {} (process {} on {})",
+                            holder.run_id, holder.started_at, holder.pid, holder.host
+                        ),
+                        None => "another run holds this repository".to_owned(),
+                    };
+                    CliError::new(ErrorKind::AlreadyRunning, words).hinted(
+                        "wait for it (`autopilot status`), or use another checkout (`git worktree add`)",
+                    )
+                }
+                LockError::File(_) => CliError::from_error(ErrorKind::Environment, error),
+            })
+        }
+    }
+}
+
+fn write_run_file(
+    run_dir: &RunDir,
+    run_id: &str,
+    argv: &[String],
+    prompt: Option<&str>,
+    parent_run_id: Option<&str>,
+) -> Result<(), CliError> {
+    let file = RunFile {
+        v: 1,
+        run_id: run_id.to_owned(),
+        argv: argv.to_vec(),
+        prompt: prompt.map(ToOwned::to_owned),
+        parent_run_id: parent_run_id.map(ToOwned::to_owned),
+    };
+    let mut bytes = serde_json::to_vec_pretty(&file)
+        .map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
+    bytes.push(b'\n');
+    atomic::replace(&run_dir.run_json(), &bytes, atomic::PRIVATE_FILE)
+        .map_err(|error| CliError::from_error(ErrorKind::Environment, error))
+}
+
+/// The limits of the core from the settings.
+pub(super) fn limits(settings: &Settings) -> Limits {
+    Limits {
+        max_sessions: settings.budgets.max_sessions,
+        max_hours: settings.budgets.max_hours,
+        limit_wait_free: settings.budgets.limit_wait_free,
+        max_tokens: settings.budgets.max_tokens,
+        max_cost_usd: settings.budgets.max_cost,
+        confidence_threshold: settings.stop_rules.confidence_threshold,
+        carryover_threshold: settings.stop_rules.carryover_threshold,
+        peer_abort: settings.stop_rules.peer_abort,
+        stall_timeout: settings.deadlines.stall,
+        first_output_timeout: settings.deadlines.first_output,
+        turn_timeout: settings.deadlines.turn,
+        exit_grace: settings.deadlines.exit_grace,
+        chain: match settings.work.chain {
+            settings::Chain::Fresh => Chain::Fresh,
+            settings::Chain::Resume => Chain::Resume,
+        },
+        verify: settings.work.verify.is_some(),
+        recovery: Policy { backoff: TURN_BACKOFF.to_vec(), max_wait: settings.deadlines.max_wait },
+        // Two to ten seconds, so that not everybody asks again in the same one.
+        jitter: Duration::from_millis(2000 + u64::from(Uuid::new_v4().as_bytes()[0]) * 8000 / 255),
+    }
+}
+
+pub(super) fn billing(settings: &Settings) -> Billing {
+    match settings.claude.billing {
+        settings::Billing::Inherit => Billing::Inherit,
+        settings::Billing::Subscription => Billing::Subscription,
+    }
+}
+
+pub(super) fn pass_through(settings: &Settings) -> PassThrough {
+    PassThrough {
+        model: settings.claude.model.clone(),
+        fallback_model: settings.claude.fallback_model.clone(),
+        permission_mode: Some(settings.claude.permission_mode.clone()),
+        allowed_tools: settings.claude.allowed_tools.clone(),
+        mcp_config: settings.claude.mcp_config.clone(),
+        extra: settings.claude.args.clone(),
+    }
+}
+
+/// A login looks for `USER`, `LOGNAME` and `HOME`; cron leaves some of them out (field-reports K05).
+fn environment(mut environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    let is_set = |environment: &[(OsString, OsString)], name: &str| {
+        environment.iter().any(|(key, value)| key == name && !value.is_empty())
+    };
+    let Some(account) = account() else { return environment };
+    for (name, value) in [("USER", &account.0), ("LOGNAME", &account.0), ("HOME", &account.1)] {
+        if !is_set(&environment, name) {
+            environment.retain(|(key, _)| key != name);
+            environment.push((name.into(), value.into()));
+        }
+    }
+    environment
+}
+
+/// Name and home of the user this process runs as.
+fn account() -> Option<(String, String)> {
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let table = std::fs::read_to_string("/etc/passwd").ok()?;
+    table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(':').collect();
+        (fields.len() >= 6 && fields[2] == uid).then(|| (fields[0].to_owned(), fields[5].to_owned()))
+    })
+}
+
+fn run_started(
+    setup: &Setup,
+    settings: &Settings,
+    branch: Option<String>,
+    parent_run_id: Option<String>,
+) -> RunEvent {
+    RunEvent::RunStarted {
+        run_id: setup.run_id.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        repository: setup.repo.root.display().to_string(),
+        branch,
+        parent_run_id,
+        max_sessions: settings.budgets.max_sessions,
+        max_hours: settings.budgets.max_hours,
+        max_tokens: settings.budgets.max_tokens,
+        max_cost_usd: settings.budgets.max_cost,
+        confidence_threshold: settings.stop_rules.confidence_threshold,
+        claude: setup.claude.display().to_string(),
+        claude_version: None,
+    }
+}
+
+/// Record, last event, report, summary, exit code: on every way out.
+#[expect(clippy::too_many_arguments, reason = "the end of a run touches everything the run has")]
+fn conclude(
+    setup: &Setup,
+    settings: &Settings,
+    ended: &Ended,
+    parent_run_id: Option<String>,
+    mut journal: Journal,
+    watcher: &mut Watcher<'_>,
+    json: bool,
+    printer: &Printer,
+) -> Result<Exit, CliError> {
+    let end = &ended.end;
+    let signal = end.stopped_by.map(|by| match by {
+        "SIGINT" => StopSignal::Interrupt,
+        "SIGHUP" => StopSignal::Hangup,
+        _ => StopSignal::Terminate,
+    });
+    let mut exit = exit::of_run(end.kill_switch, end.failure_class, end.fallback_to_manual, signal);
+    for record in &ended.unwritten {
+        printer.warn(&format!("this record could not be written; keep it: {record}"));
+    }
+    let record = record(setup, settings, ended, parent_run_id, exit);
+    if let Err(error) = append_autopilot(&setup.layout, &record) {
+        printer.error(
+            &CliError::environment(error.to_string())
+                .hinted("free some space or mend the permissions, then add the record below to the file"),
+        );
+        printer.warn(&format!("this record could not be written; keep it: {}", error.record));
+        exit = Exit::Environment;
+    }
+    let last = RunEvent::RunEnded {
+        kill_switch: end.kill_switch,
+        detail: end.detail.clone(),
+        exit_code: exit.code(),
+        failure_class: end.failure_class,
+        fallback_to_manual: end.fallback_to_manual,
+        iterations: end.iterations,
+        sessions: end.sessions.clone(),
+        tokens: end.tokens,
+        cost_usd: end.cost_usd,
+        seconds: end.duration.as_secs_f64(),
+        limit_wait_seconds: end.limit_wait.as_secs(),
+        next: next_steps::next_steps(&setup.run_id, end, exit),
+    };
+    let seq = journal.next_seq();
+    let now = clock::now();
+    let journaled = journal.append(&last, now).and_then(|()| journal.finish());
+    watcher.event(now, Some(seq), &last);
+    watcher.finish();
+    if let Err(error) = journaled {
+        printer.error(
+            &CliError::from_error(ErrorKind::Environment, error)
+                .hinted("free some space; the record of the run is in autopilot.jsonl or above"),
+        );
+        exit = Exit::Environment;
+    }
+    let entries: Vec<Entry> = match read_journal(&setup.run_dir.events()) {
+        Ok(replay) => replay.entries,
+        Err(error) => {
+            printer.warn(&format!("the journal cannot be read back: {error}"));
+            Vec::new()
+        }
+    };
+    let summary = RunSummary::from_entries(&entries);
+    let markdown = summary.to_markdown();
+    if let Err(error) = atomic::replace(&setup.run_dir.report(), markdown.as_bytes(), atomic::PRIVATE_FILE) {
+        printer.warn(&error.to_string());
+    }
+    printer.say("");
+    printer.say(summary.to_text(&watcher::text_options(printer)).trim_end());
+    if json {
+        printer.data(&summary.to_json())?;
+    }
+    Ok(exit)
+}
+
+fn record(
+    setup: &Setup,
+    settings: &Settings,
+    ended: &Ended,
+    parent_run_id: Option<String>,
+    exit: Exit,
+) -> AutopilotRecord {
+    let end = &ended.end;
+    AutopilotRecord {
+        schema_version: SCHEMA_VERSION,
+        autopilot_run_id: setup.run_id.clone(),
+        started_at: ended.started.wall,
+        // The wall clock may have been set back meanwhile.
+        completed_at: ended.ended.wall.max(ended.started.wall),
+        duration_seconds: (end.duration + Duration::from_millis(500)).as_secs(),
+        max_sessions: settings.budgets.max_sessions,
+        max_hours: settings.budgets.max_hours,
+        confidence_threshold: settings.stop_rules.confidence_threshold,
+        max_tokens: settings.budgets.max_tokens,
+        iterations_completed: end.iterations,
+        kill_switch: end.kill_switch,
+        kill_switch_detail: end.detail.clone(),
+        sessions: end.sessions.clone(),
+        host_class: None,
+        resource_verdict_at_start: end.resource_verdict_at_start.clone(),
+        fallback_to_manual: end.fallback_to_manual,
+        dry_run: false,
+        total_tokens_used: end.tokens.output,
+        worktree_path: setup.repo.is_linked_worktree().then(|| setup.repo.root.display().to_string()),
+        parent_run_id,
+        stall_recovery_count: stall_recoveries(ended),
+        blocked_by_issue: None,
+        aborted_by_cohort: false,
+        spiral_recovery_count: 0,
+        outcome: exit.name().to_owned(),
+        exit_code: exit.code(),
+        failure_class: end.failure_class,
+        cost_usd: end.cost_usd,
+        tokens: end.tokens,
+        limit_wait_seconds: end.limit_wait.as_secs(),
+        heals: ended.heals.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+/// Stalled turns that were ended: those that were resumed, and the one that ended the run.
+fn stall_recoveries(ended: &Ended) -> u32 {
+    let healed = ended.heals.iter().filter(|heal| heal.class == Class::Stalled).count();
+    u32::try_from(healed).unwrap_or(u32::MAX).saturating_add(ended.end.stalls)
+}

@@ -1,0 +1,101 @@
+//! What a person or a program sees while a run goes its way.
+
+use std::io::{self, Stdout};
+
+use crate::core::published::{Entry, FORMAT, RunEvent};
+use crate::core::time::Now;
+use crate::driver::Observer;
+use crate::ui::json::EventWriter;
+use crate::ui::plain::{self, PlainState};
+use crate::ui::printer::{Level, Printer};
+use crate::ui::progress::Progress;
+use crate::ui::text::TextOptions;
+
+/// Shows the events of a run.
+pub(super) struct Watcher<'a> {
+    printer: &'a Printer,
+    plain: PlainState,
+    progress: Progress,
+    events: Option<EventWriter<Stdout>>,
+    started: Now,
+}
+
+impl<'a> Watcher<'a> {
+    pub(super) fn new(printer: &'a Printer, events: bool, started: Now) -> Self {
+        let options = text_options(printer);
+        let progress = if printer.shows_progress() {
+            Progress::on_stderr(options.clone(), started)
+        } else {
+            Progress::hidden(options.clone(), started)
+        };
+        Watcher {
+            printer,
+            plain: PlainState::new(options),
+            progress,
+            events: events.then(|| EventWriter::new(io::stdout())),
+            started,
+        }
+    }
+
+    /// Takes the progress block away for good.
+    pub(super) fn finish(&mut self) {
+        self.progress.finish();
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn event(&mut self, now: Now, seq: Option<u64>, event: &RunEvent) {
+        if let Some(events) = &mut self.events {
+            let written = match seq {
+                Some(seq) => events.journaled(&Entry { v: FORMAT, seq, at: now.wall, event: event.clone() }),
+                None => events.live(now.wall, event),
+            };
+            if let Err(error) = written {
+                tracing::debug!(%error, "--events");
+            }
+        }
+        self.progress.observe(event, now);
+        if let Some(line) = plain::render(event, now.since(self.started), &mut self.plain) {
+            let printer = self.printer;
+            self.progress.above(|| printer.say(&line));
+        }
+    }
+
+    fn tick(&mut self, now: Now) {
+        self.progress.tick(now);
+    }
+
+    fn wants_ticks(&self) -> bool {
+        self.progress.wants_ticks()
+    }
+}
+
+/// How text for people is laid out on this terminal or in this log.
+pub(super) fn text_options(printer: &Printer) -> TextOptions {
+    let mut options = TextOptions::log();
+    options.colour = printer.has_color();
+    options.verbose = printer.level() == Level::Verbose;
+    options.time_zone = jiff::tz::TimeZone::system();
+    options.ascii = !locale_is_utf8();
+    if let Some(columns) = terminal_columns() {
+        options.width = columns;
+    }
+    options
+}
+
+fn terminal_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok()?;
+    (size.ws_col >= 20).then(|| usize::from(size.ws_col))
+}
+
+/// The first of these that is set decides, as POSIX says. Nothing set: a modern system.
+fn locale_is_utf8() -> bool {
+    ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .filter_map(std::env::var_os)
+        .find(|value| !value.is_empty())
+        .is_none_or(|value| {
+            let value = value.to_string_lossy().to_ascii_lowercase();
+            value.contains("utf-8") || value.contains("utf8")
+        })
+}

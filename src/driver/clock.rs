@@ -1,0 +1,46 @@
+//! The clocks of the run, the only place that reads them.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::core::time::Now;
+
+/// Reads both clocks.
+#[must_use]
+pub fn now() -> Now {
+    Now { mono: with_suspend(), wall: wall() }
+}
+
+/// The wall clock.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+pub fn wall() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Time the machine has been asleep since boot, as far as it can be told.
+#[must_use]
+pub fn asleep() -> Duration {
+    with_suspend().saturating_sub(read(ClockId::Monotonic))
+}
+
+/// Since boot, time asleep included: a deadline is a deadline whether the machine slept or not.
+#[cfg(target_os = "linux")]
+fn with_suspend() -> Duration {
+    read(ClockId::Boottime)
+}
+
+/// macOS: `CLOCK_MONOTONIC` counts the time asleep there. Not verified.
+#[cfg(not(target_os = "linux"))]
+fn with_suspend() -> Duration {
+    read(ClockId::Monotonic)
+}
+
+fn read(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(seconds, nanoseconds)
+}

@@ -1,0 +1,230 @@
+//! Starting an attempt: prompt, command line, environment, process.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::core::event::{Event, Launch};
+use crate::core::evidence::{AttemptEnd, LaunchFailure};
+use crate::core::published::{Purpose, RunEvent};
+use crate::core::session_report;
+use crate::engine::headless::{self, Billing, ChildEnvironment, Invocation, Order, PassThrough, Protocol};
+use crate::journal::raw::RawLog;
+use crate::process::SpawnSpec;
+use crate::prompts::{self, Budget, Context, Kind};
+use crate::transcript;
+
+use super::{Driver, Setup, clock};
+
+/// How long `initialize` may stay unanswered before the CLI counts as one that does not know it. Measured: a
+/// whole turn takes 1.5 s (claude-code §1); a cold start on a loaded machine takes a few seconds.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Variables set for the child, whatever ours are.
+fn own_variables(run_id: &str) -> [(&'static str, String); 3] {
+    [
+        ("AUTOPILOT_RUN_ID", run_id.to_owned()),
+        // A binary that is swapped in the middle of the night (field-reports K08).
+        ("DISABLE_AUTOUPDATER", "1".to_owned()),
+        // Background work is cut off at the end of a print-mode turn (field-reports B01).
+        ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1".to_owned()),
+    ]
+}
+
+/// The environment of every attempt of a run.
+#[must_use]
+pub fn environment(setup: &Setup) -> ChildEnvironment {
+    let own = own_variables(&setup.run_id);
+    headless::child_environment(setup.environment.iter().cloned(), setup.billing, &own)
+}
+
+/// Where the child keeps its configuration and transcripts.
+pub(super) fn config_dir(setup: &Setup) -> Option<PathBuf> {
+    let child = environment(setup);
+    let get =
+        |name: &str| child.variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_os_str());
+    transcript::config_dir(get("CLAUDE_CONFIG_DIR"), get("HOME"), &setup.repo.root)
+}
+
+/// The command line of the first turn, for `--dry-run`.
+#[must_use]
+pub fn planned_argv(pass_through: &PassThrough, budget_usd: Option<f64>) -> Vec<OsString> {
+    headless::argv(&Invocation {
+        session_id: "<new uuid>",
+        resume: false,
+        protocol: Protocol::Control,
+        report_schema: Some("<session report>"),
+        budget_usd,
+        pass_through,
+    })
+}
+
+impl Driver<'_> {
+    pub(super) async fn launch(&mut self, launch: Launch) {
+        let attempt = launch.attempt;
+        if launch.quarantine {
+            self.quarantine(&launch.session_id);
+        }
+        let prompt = match self.prompt(&launch) {
+            Ok(prompt) => prompt,
+            Err(error) => {
+                let failure = (LaunchFailure::Other, error.to_string());
+                let end = AttemptEnd { launch_failure: Some(failure), ..AttemptEnd::default() };
+                self.pending.push_back(Event::AttemptOver { attempt, end: Box::new(end) });
+                return;
+            }
+        };
+        let setup = self.setup;
+        let ChildEnvironment { variables, removed, kept, billing: _ } = environment(setup);
+        let args = headless::argv(&Invocation {
+            session_id: &launch.session_id,
+            resume: launch.resume,
+            protocol: self.protocol,
+            report_schema: Some(session_report::schema()),
+            budget_usd: launch.budget_left_usd,
+            pass_through: &setup.pass_through,
+        });
+        self.publish(&RunEvent::TurnStarted {
+            session_id: launch.session_id.clone(),
+            turn: launch.turn,
+            purpose: launch.purpose,
+            prompt_bytes: prompt.len() as u64,
+            transcript_offset: launch.transcript_offset,
+        });
+        let started = RunEvent::AttemptStarted {
+            attempt,
+            session_id: launch.session_id.clone(),
+            resume: launch.resume,
+            argv: shown(&args),
+            env_removed: removed,
+            env_kept: kept,
+        };
+        // Written ahead: a process that nobody knows of must not be possible (field-reports H14).
+        let now = clock::now();
+        let seq = Some(self.journal.next_seq());
+        match self.journal.append_durable(&started, now) {
+            Ok(ack) => {
+                if let Err(error) = ack.wait().await {
+                    self.journal_failed(&error);
+                }
+            }
+            Err(error) => self.journal_failed(&error),
+        }
+        self.observer.event(now, seq, &started);
+
+        let uuid = Uuid::parse_str(&launch.session_id).ok();
+        self.transcript = self.locate(&launch.session_id).ok().flatten().or_else(|| {
+            let config_dir = self.config_dir.as_deref()?;
+            transcript::expected_path(config_dir, &setup.repo.root, uuid?)
+        });
+        let stream = setup.run_dir.stream();
+        let order = Order {
+            attempt,
+            spawn: SpawnSpec {
+                program: setup.claude.clone(),
+                args,
+                env: variables,
+                cwd: setup.repo.root.clone(),
+                cookie: setup.cookie.clone(),
+            },
+            protocol: self.protocol,
+            prompt,
+            handshake_timeout: HANDSHAKE.min(setup.limits.first_output_timeout),
+            stdout_log: Box::new(Tee(RawLog::new(&stream, attempt))),
+        };
+        self.handle = Some(headless::launch(order, self.attempts.clone(), &self.tasks));
+    }
+
+    /// A transcript without a message blocks its id from both sides (recovery §1.7).
+    fn quarantine(&mut self, session_id: &str) {
+        let Ok(Some(path)) = self.locate(session_id) else { return };
+        let now_ms = u64::try_from(clock::wall().as_millisecond()).unwrap_or_default();
+        match transcript::quarantine(&path, now_ms) {
+            Ok(transcript::Quarantine::Renamed(to)) => self.publish(&RunEvent::Warning {
+                text: format!("a transcript without messages blocked its id; moved to {}", to.display()),
+            }),
+            Ok(transcript::Quarantine::NothingThere | transcript::Quarantine::Refused) => {}
+            // The CLI will say loudly that the id is taken.
+            Err(error) => self.publish(&RunEvent::Warning { text: error.to_string() }),
+        }
+    }
+
+    fn prompt(&self, launch: &Launch) -> Result<String, prompts::PromptError> {
+        let setup = self.setup;
+        let report = self.last_report.as_ref();
+        let mut context = Context::new(launch.mode);
+        context.session = launch.iteration;
+        context.max_sessions = setup.limits.max_sessions;
+        context.prompt.clone_from(&setup.prompt);
+        context.wave_cap = launch.cap;
+        context.budget = Budget {
+            time: Some(launch.time_left),
+            output_tokens: launch.tokens_left,
+            cost_usd: launch.budget_left_usd,
+        };
+        context.verify.clone_from(&setup.verify);
+        context.handover = report.and_then(|report| report.summary.clone());
+        context.do_not_retry = report.map(|report| report.do_not_retry.clone()).unwrap_or_default();
+        let templates = setup.repo.root.join(".autopilot").join("commands");
+        let templates = Some(templates.as_path());
+        let work = match &setup.session_command {
+            Some(plugin) => format!("/{plugin}:session {}", launch.mode),
+            None => prompts::render(Kind::Session, &context, templates)?,
+        };
+        let kind = match launch.purpose {
+            Purpose::Work => return Ok(work),
+            Purpose::Close => Kind::Close,
+            Purpose::Continue => Kind::Continue,
+            Purpose::Reconcile if launch.resume => Kind::Reconcile,
+            // The conversation is a new one: it knows nothing of the work.
+            Purpose::Reconcile => Kind::Handover,
+        };
+        context.instruction = Some(work);
+        prompts::render(kind, &context, templates)
+    }
+}
+
+/// The raw log as the engine sees it: it takes everything and never fails.
+struct Tee(RawLog);
+
+impl Write for Tee {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush();
+        Ok(())
+    }
+}
+
+/// Arguments as they are journaled: the schema is long and always the same.
+fn shown(args: &[OsString]) -> Vec<String> {
+    let mut schema_next = false;
+    args.iter()
+        .map(|arg| {
+            let text = arg.to_string_lossy();
+            if std::mem::replace(&mut schema_next, text == "--json-schema") {
+                "<session report>".to_owned()
+            } else {
+                text.into_owned()
+            }
+        })
+        .collect()
+}
+
+/// Whether the environment makes somebody else than the subscription pay, in words for people.
+#[must_use]
+pub fn billing_notice(setup: &Setup) -> Option<String> {
+    let ChildEnvironment { billing, .. } = environment(setup);
+    (setup.billing == Billing::Inherit && !billing.is_empty()).then(|| {
+        format!(
+            "{} set: sessions are billed to or sent where that says (billing = \"subscription\" drops it)",
+            billing.join(", ")
+        )
+    })
+}

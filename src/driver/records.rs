@@ -1,0 +1,130 @@
+//! What the run knows → what is written down.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::core::event::SessionClose;
+use crate::core::published::{Commit, Verification, Work};
+use crate::git::{Change, DiffStat, Snapshot};
+use crate::journal::session_record::{AgentSummary, Effectiveness, SessionRecord, SessionStatus, Wave};
+use crate::process::{CaptureSpec, capture};
+
+/// Longest `--verify`. A test suite may take its time; a night may not hang on it.
+const VERIFY_TIMEOUT: Duration = Duration::from_mins(30);
+/// Output of `--verify` kept in memory.
+const VERIFY_OUTPUT: usize = 256 * 1024;
+/// Of it shown in records.
+const VERIFY_TAIL: usize = 2000;
+
+/// Runs `--verify`.
+pub(super) async fn verify(root: &Path, command: &str, run_id: &str) -> Verification {
+    let mut spec = CaptureSpec::new("/bin/sh", root);
+    spec.args = vec!["-c".into(), command.into()];
+    spec.env_set = vec![("AUTOPILOT_RUN_ID".into(), run_id.into())];
+    spec.timeout = VERIFY_TIMEOUT;
+    spec.max_output = VERIFY_OUTPUT;
+    match capture(&spec).await {
+        Ok(captured) => {
+            let mut output = String::from_utf8_lossy(&captured.stdout).into_owned();
+            output.push_str(&String::from_utf8_lossy(&captured.stderr));
+            Verification {
+                passed: captured.exit.success(),
+                ended: captured.exit.to_string(),
+                tail: tail(output.trim_end()),
+            }
+        }
+        Err(error) => Verification { passed: false, ended: error.to_string(), tail: String::new() },
+    }
+}
+
+fn tail(text: &str) -> String {
+    let mut from = text.len().saturating_sub(VERIFY_TAIL);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text[from..].to_owned()
+}
+
+/// What git says, in the published words.
+pub(super) fn work(change: Change) -> Work {
+    let DiffStat { files, insertions, deletions } = change.diff.unwrap_or_default();
+    Work {
+        commits: change
+            .commits
+            .into_iter()
+            .map(|commit| Commit { oid: commit.oid.to_string(), subject: commit.subject })
+            .collect(),
+        commits_total: change.commits_total,
+        files_changed: files,
+        insertions,
+        deletions,
+        dirty: change.now.dirty + change.now.untracked,
+        history_rewritten: change.head_moved_backwards,
+    }
+}
+
+/// The record of a session (upstream-formats §5.2).
+pub(super) fn session(run_id: &str, snapshot: Option<&Snapshot>, close: &SessionClose) -> SessionRecord {
+    let report = close.report.as_ref();
+    let count = |value: Option<u64>| value.unwrap_or_default();
+    let waves: Vec<Wave> = report
+        .map(|report| {
+            let mut waves = Vec::new();
+            for (at, wave) in (1..).zip(&report.waves) {
+                waves.push(Wave {
+                    wave: wave.wave.filter(|number| *number > 0).unwrap_or(at),
+                    role: wave
+                        .role
+                        .clone()
+                        .filter(|role| !role.is_empty())
+                        .unwrap_or_else(|| "work".to_owned()),
+                    agent_count: wave.agents,
+                    files_changed: None,
+                    quality: None,
+                });
+            }
+            waves
+        })
+        .unwrap_or_default();
+    SessionRecord {
+        session_id: close.session_id.clone(),
+        mode: close.mode,
+        autopilot_run_id: run_id.to_owned(),
+        platform: Some("claude".to_owned()),
+        branch: snapshot.and_then(|snapshot| snapshot.branch.clone()),
+        session_start_ref: snapshot.and_then(|snapshot| snapshot.head.as_ref().map(ToString::to_string)),
+        started_at: close.started_at,
+        completed_at: close.ended_at,
+        duration_seconds: close.duration.as_secs(),
+        status: match (close.completed, report) {
+            (true, Some(_)) => SessionStatus::Completed,
+            (true, None) => SessionStatus::Unresolved,
+            (false, _) => SessionStatus::Abandoned,
+        },
+        waves,
+        agent_summary: report
+            .map(|report| AgentSummary {
+                complete: count(report.agent_summary.complete),
+                partial: count(report.agent_summary.partial),
+                failed: count(report.agent_summary.failed),
+                spiral: count(report.agent_summary.spiral),
+            })
+            .unwrap_or_default(),
+        total_agents: u64::from(close.agents_started),
+        total_files_changed: close.work.as_ref().map(|work| work.files_changed).unwrap_or_default(),
+        effectiveness: report.filter(|report| report.effectiveness.planned_issues.is_some()).map(|report| {
+            let effectiveness = &report.effectiveness;
+            Effectiveness::new(
+                count(effectiveness.planned_issues),
+                count(effectiveness.completed),
+                count(effectiveness.carryover),
+                count(effectiveness.emergent),
+            )
+        }),
+        issues_closed: Vec::new(),
+        issues_created: Vec::new(),
+        tokens: Some(close.tokens),
+        total_cost_usd: close.cost_usd,
+        notes: report.and_then(|report| report.summary.clone()),
+    }
+}

@@ -1,0 +1,296 @@
+//! Writing `autopilot.jsonl` and `sessions.jsonl` so that no record is ever lost.
+//!
+//! # Protocol (design §9)
+//!
+//! Every writer of ours holds [`Layout::metrics_lock`], one lock for both files.
+//!
+//! - A run's record: read the file, add the line, write all of it to a temporary file in the same folder,
+//!   sync, rename, sync the folder.
+//! - A session's record: one `write_all` of the whole line under `O_APPEND`, then sync. If the session has
+//!   written a record of its own, that one is completed in place (see [`super::session_record`]), by the
+//!   same replacement as above.
+//! - A last line without a newline is first closed off with one: the fragment is kept, and nothing is glued
+//!   to it (field-reports N01). A whole record that merely lacks its newline is thereby saved.
+//!
+//! # Writers that do not know the lock
+//!
+//! Upstream appends to `sessions.jsonl` without any lock, and a session may do so at any moment. An append of
+//! ours does not mind. A replacement looks, immediately before the rename, whether the file is still the one
+//! that was read, and starts over if not; and after the rename it looks once more at the old file, which
+//! it still has open, and carries over what arrived in between. What remains is a writer that opened the
+//! file before our rename and writes after that last look: some microseconds, and only when a session
+//! writes records after its own process has ended.
+//!
+//! # When the disk is full
+//!
+//! Nothing is retried here. The error carries the record ([`AppendError::record`]), so that the caller can
+//! print it: a record that cannot be stored is still not lost (upstream-formats §15.2).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use memchr::memmem;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::state::atomic::{FileError, PRIVATE_FILE, Staged, remove_leftovers, sync_folder, with_lock};
+use crate::state::layout::Layout;
+
+use super::autopilot_record::AutopilotRecord;
+use super::lines::{self, Line};
+use super::session_record::{RawObject, SessionRecord, complete};
+
+/// How long a writer waits for the others. They need milliseconds; half a minute means one is stuck.
+const LOCK_BOUND: Duration = Duration::from_secs(30);
+
+/// How often a replacement starts over because a writer without lock keeps appending.
+const MAX_RESTARTS: u32 = 100;
+
+/// A record could not be stored. It is not lost: it is in here.
+#[derive(Debug, Error)]
+#[error("cannot add a record to {}: {source}", path.display())]
+pub struct AppendError {
+    /// The metric file.
+    pub path: PathBuf,
+    /// The record as it would have been written, one line without its newline.
+    pub record: String,
+    /// What went wrong.
+    pub source: FileError,
+}
+
+/// What became of a session's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionWrite {
+    /// It was added.
+    Appended,
+    /// The session had written one; that one was completed.
+    Completed {
+        /// The id the session gave itself (upstream makes up its own).
+        session_id: String,
+    },
+}
+
+/// Adds the record of a run. Blocks for the disk, and up to 30 s for other writers.
+pub fn append_autopilot(layout: &Layout, record: &AutopilotRecord) -> Result<(), AppendError> {
+    let path = layout.autopilot_jsonl();
+    let line = line_of(record);
+    locked(layout, || {
+        rewrite(&path, |old| Some(Splice { at: old.len()..old.len(), with: closing_off(old, &line) }))
+    })
+    .map(drop)
+    .map_err(|source| AppendError { path, record: without_newline(&line), source })
+}
+
+/// Length of `sessions.jsonl`, to be taken when a session begins and given to [`append_session`] when it has
+/// ended; 0 when there is no file.
+#[must_use]
+pub fn sessions_length(layout: &Layout) -> u64 {
+    fs::metadata(layout.sessions_jsonl()).map_or(0, |metadata| metadata.len())
+}
+
+/// Adds the record of a session, or completes the one the session wrote. Blocks like [`append_autopilot`].
+///
+/// `since` is [`sessions_length`] as it was when the session began. Only what was added later can be the
+/// session's own: with `--chain resume` the record of an earlier iteration bears the same id, and there the
+/// new one is added, the last being the one that counts for readers. 0 (not known any more, after a crash)
+/// means the whole file; a record of ours that is there already is then not doubled.
+pub fn append_session(
+    layout: &Layout,
+    record: &SessionRecord,
+    since: u64,
+) -> Result<SessionWrite, AppendError> {
+    let path = layout.sessions_jsonl();
+    let line = line_of(record);
+    locked(layout, || {
+        let since = usize::try_from(since).unwrap_or(usize::MAX);
+        let (_, added) = read(&path, since).map_err(FileError::at("read", &path))?;
+        if completion(&added, 0, record).is_some() {
+            let mut session_id = String::new();
+            let completed = rewrite(&path, |old| {
+                let (splice, id) = completion(old, since, record)?;
+                session_id = id;
+                Some(splice)
+            })?;
+            if completed {
+                return Ok(SessionWrite::Completed { session_id });
+            }
+        }
+        append(&path, &line)?;
+        Ok(SessionWrite::Appended)
+    })
+    .map_err(|source| AppendError { path, record: without_newline(&line), source })
+}
+
+/// The record as a line. `jsonl` makes two writes of it, so it gets a buffer, never the file (crates B1).
+fn line_of(record: &impl Serialize) -> Vec<u8> {
+    let mut line = Vec::new();
+    jsonl::write(&mut line, record).expect("plain data serialises into memory");
+    line
+}
+
+fn without_newline(line: &[u8]) -> String {
+    String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
+}
+
+fn locked<T>(layout: &Layout, work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
+    let folder = layout.metrics();
+    fs::create_dir_all(&folder).map_err(FileError::at("create the folder", &folder))?;
+    with_lock(&layout.metrics_lock(), LOCK_BOUND, work)?
+}
+
+/// `line`, behind the newline that the last line of `old` may lack.
+fn closing_off(old: &[u8], line: &[u8]) -> Vec<u8> {
+    let mut with = Vec::with_capacity(line.len() + 1);
+    if lines::is_torn(old) {
+        with.push(b'\n');
+    }
+    with.extend_from_slice(line);
+    with
+}
+
+/// One write at the end of the file, synced.
+fn append(path: &Path, line: &[u8]) -> Result<(), FileError> {
+    let step = FileError::at("write to", path);
+    let work = || -> io::Result<bool> {
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).mode(PRIVATE_FILE).open(path)?;
+        let length = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if length > 0 {
+            file.read_exact_at(&mut last, length - 1)?;
+        }
+        file.write_all(&closing_off(&last, line))?;
+        file.sync_all()?;
+        Ok(length == 0)
+    };
+    if work().map_err(step)? {
+        sync_folder(path.parent().unwrap_or(path))?;
+    }
+    Ok(())
+}
+
+/// A change of a file: the bytes `at` make room for `with`.
+struct Splice {
+    at: Range<usize>,
+    with: Vec<u8>,
+}
+
+/// Replaces the file by what `edit` makes of it; `false` when `edit` wants no change.
+fn rewrite(path: &Path, mut edit: impl FnMut(&[u8]) -> Option<Splice>) -> Result<bool, FileError> {
+    remove_leftovers(path);
+    for _ in 0..MAX_RESTARTS {
+        let (mut file, bytes) = read(path, 0).map_err(FileError::at("read", path))?;
+        let Some(Splice { at, with }) = edit(&bytes) else { return Ok(false) };
+        let staged = Staged::new(path, &[&bytes[..at.start], &with, &bytes[at.end..]], PRIVATE_FILE)?;
+        if !is_unchanged(path, file.as_ref(), bytes.len()).map_err(FileError::at("examine", path))? {
+            continue;
+        }
+        staged.commit()?;
+        if let Some(file) = &mut file {
+            carry_over(path, file, bytes.len()).map_err(FileError::at("carry over records in", path))?;
+        }
+        return Ok(true);
+    }
+    let source = io::Error::new(io::ErrorKind::ResourceBusy, "another program keeps writing to it");
+    Err(FileError { step: "replace", path: path.to_owned(), source })
+}
+
+/// The file, and its bytes from `since` on: all of them when it is shorter than that (it was replaced). No
+/// file and no bytes when it is not there.
+fn read(path: &Path, since: usize) -> io::Result<(Option<File>, Vec<u8>)> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((None, Vec::new())),
+        Err(error) => return Err(error),
+    };
+    let metadata = file.metadata()?;
+    // A device or a pipe would be read for ever.
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let since = since as u64;
+    file.seek(SeekFrom::Start(if since > metadata.len() { 0 } else { since }))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok((Some(file), bytes))
+}
+
+/// Whether `path` still is the file that was read, with nothing added.
+fn is_unchanged(path: &Path, file: Option<&File>, length: usize) -> io::Result<bool> {
+    let named = match fs::metadata(path) {
+        Ok(named) => Some(named),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let read = file.map(File::metadata).transpose()?;
+    Ok(match (named, read) {
+        (None, None) => true,
+        (Some(named), Some(read)) => {
+            (named.dev(), named.ino(), named.len()) == (read.dev(), read.ino(), length as u64)
+        }
+        _ => false,
+    })
+}
+
+/// What was appended to the replaced file after we read it belongs into the new one.
+fn carry_over(path: &Path, old: &mut File, length: usize) -> io::Result<()> {
+    if old.metadata()?.len() <= length as u64 {
+        return Ok(());
+    }
+    let mut late = Vec::new();
+    old.seek(SeekFrom::Start(length as u64))?;
+    old.read_to_end(&mut late)?;
+    let mut new = OpenOptions::new().append(true).open(path)?;
+    new.write_all(&late)?;
+    new.sync_all()
+}
+
+/// The change that completes the record which the session wrote itself, and the id it bears there.
+///
+/// Only from `since` on. Of several the last is taken: it is the one that counts for readers
+/// (upstream-formats §5.2).
+fn completion(old: &[u8], since: usize, record: &SessionRecord) -> Option<(Splice, String)> {
+    let needle = format!("\"{}\"", record.session_id);
+    let since = if since > old.len() { 0 } else { since };
+    let mut seen = usize::MAX;
+    for hit in memmem::rfind_iter(&old[since..], &needle).map(|hit| since + hit) {
+        let line = lines::around(old, hit);
+        if line.start == seen {
+            continue;
+        }
+        seen = line.start;
+        let spans: Vec<_> = match lines::read_line(&old[line.clone()]) {
+            Line::Blank => continue,
+            Line::Whole(_) => std::iter::once(0..line.len()).collect(),
+            Line::Damaged { recovered, .. } => recovered.into_iter().map(|(span, _)| span).collect(),
+        };
+        for span in spans.into_iter().rev() {
+            let span = line.start + span.start..line.start + span.end;
+            let Ok(theirs) = serde_json::from_slice::<RawObject>(&old[span.clone()]) else { continue };
+            let is = |key: &str| theirs.text(key).is_some_and(|id| id == record.session_id);
+            if !is("session_id") && !is("raw_session_id") {
+                continue;
+            }
+            let session_id = theirs.text("session_id").unwrap_or_else(|| record.session_id.clone());
+            let mut with = Vec::new();
+            // Out of a damaged line it gets a line of its own.
+            if span.start > line.start {
+                with.push(b'\n');
+            }
+            with.extend_from_slice(&line_of(&complete(&theirs, record)));
+            // Its newline stands behind the span already, unless more of a damaged line does, or nothing.
+            if span.end == line.end && line.end < old.len() {
+                with.pop();
+            }
+            return Some((Splice { at: span, with }, session_id));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! Reading the event journal of a run back (`resume`, `explain`, `status`, `logs`).
+//!
+//! - A line that cannot be read is counted, not fatal; so is an event that this version does not know.
+//! - A torn last line is what a `kill -9` leaves; it is noted and otherwise ignored.
+//! - A line of a newer [`FORMAT`] is refused: its events may mean something else, and a wrong replay is
+//!   worse than none.
+//!
+//! Journals of every version that ever shipped stay readable: `fixtures/journal/v1` is pinned by a test. A
+//! field added to an event later must therefore be an `Option` or have a default.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use memchr::memrchr;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::core::published::{Entry, FORMAT, RunEvent};
+use crate::state::atomic::FileError;
+
+use super::lines;
+
+/// Names of unknown events that are kept for the message.
+const MAX_NAMES: usize = 8;
+
+/// Why a journal was not read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The system refused, or the journal is not there.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A newer `autopilot` wrote it.
+    #[error(
+        "{} has event format {found}, this version reads up to {FORMAT}: use a newer autopilot",
+        path.display()
+    )]
+    Newer {
+        /// The journal.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+    },
+}
+
+/// What a journal holds.
+#[derive(Debug, Default, PartialEq)]
+pub struct Replay {
+    /// The events, in file order.
+    pub entries: Vec<Entry>,
+    /// Lines that could not be read.
+    pub bad_lines: usize,
+    /// Events that are not known here.
+    pub unknown_events: usize,
+    /// Their names, the first few.
+    pub unknown_names: Vec<String>,
+    /// The last line was cut off.
+    pub torn_tail: bool,
+    /// Highest sequence number, also of unknown events.
+    pub last_seq: Option<u64>,
+}
+
+/// Reads a whole journal.
+pub fn read_journal(path: &Path) -> Result<Replay, ReadError> {
+    let mut follower = Follower::open(path)?;
+    let mut replay = follower.poll()?;
+    // What is left has no newline. It may be whole all the same (field-reports N01).
+    if !follower.partial.is_empty() {
+        let line = std::mem::take(&mut follower.partial);
+        replay.torn_tail = !replay.take(&line, path)?;
+        replay.bad_lines -= usize::from(replay.torn_tail);
+    }
+    Ok(replay)
+}
+
+/// Reads a journal while it is written (`logs -f`): every [`Follower::poll`] gives what is new, whole lines
+/// only.
+#[derive(Debug)]
+pub struct Follower {
+    path: PathBuf,
+    file: File,
+    /// The beginning of a line whose end is not there yet.
+    partial: Vec<u8>,
+}
+
+impl Follower {
+    /// From the beginning of the journal.
+    pub fn open(path: &Path) -> Result<Follower, ReadError> {
+        let file = File::open(path).map_err(FileError::at("open", path))?;
+        Ok(Follower { path: path.to_owned(), file, partial: Vec::new() })
+    }
+
+    /// What was added since the last time.
+    pub fn poll(&mut self) -> Result<Replay, ReadError> {
+        let known = self.partial.len();
+        self.file.read_to_end(&mut self.partial).map_err(FileError::at("read", &self.path))?;
+        let mut replay = Replay::default();
+        if let Some(newline) = memrchr(b'\n', &self.partial[known..]) {
+            let rest = self.partial.split_off(known + newline + 1);
+            let whole = std::mem::replace(&mut self.partial, rest);
+            for line in lines::split(&whole) {
+                replay.take(line, &self.path)?;
+            }
+        }
+        Ok(replay)
+    }
+}
+
+impl Replay {
+    /// Reads one line; whether it was an entry.
+    fn take(&mut self, line: &[u8], path: &Path) -> Result<bool, ReadError> {
+        #[derive(Deserialize)]
+        struct Version {
+            v: u64,
+        }
+        #[derive(Deserialize)]
+        struct Envelope<'a> {
+            v: u32,
+            seq: u64,
+            at: jiff::Timestamp,
+            #[serde(borrow)]
+            event: &'a RawValue,
+        }
+        #[derive(Deserialize)]
+        struct Tag {
+            r#type: String,
+        }
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(true);
+        }
+        if let Ok(Version { v }) = serde_json::from_slice(line)
+            && v > u64::from(FORMAT)
+        {
+            return Err(ReadError::Newer { path: path.to_owned(), found: v });
+        }
+        let Ok(Envelope { v, seq, at, event }) = serde_json::from_slice(line) else {
+            self.bad_lines += 1;
+            return Ok(false);
+        };
+        self.last_seq = self.last_seq.max(Some(seq));
+        if let Ok(event) = serde_json::from_str::<RunEvent>(event.get()) {
+            self.entries.push(Entry { v, seq, at, event });
+        } else {
+            self.unknown_events += 1;
+            if self.unknown_names.len() < MAX_NAMES {
+                let name = serde_json::from_str::<Tag>(event.get())
+                    .map_or_else(|_| "?".to_owned(), |tag| tag.r#type);
+                if !self.unknown_names.contains(&name) {
+                    self.unknown_names.push(name);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether an error only says that there is no journal.
+#[must_use]
+pub fn is_missing(error: &ReadError) -> bool {
+    matches!(error, ReadError::File(error) if error.source.kind() == io::ErrorKind::NotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    const GOOD: &str = r#"{"v":1,"seq":0,"at":"2026-04-25T08:42:00Z","event":{"type":"warning","text":"w"}}"#;
+
+    fn file_with(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn counts_what_it_cannot_use() {
+        let text = format!(
+            "{GOOD}\n\n{}\nnonsense\n{}\n{}\n\u{fffd}\n{{\"v\":1,\"seq\":7",
+            GOOD.replace("\"seq\":0", "\"seq\":1,\"later\":true").replace("\"text\"", "\"new\":[1],\"text\""),
+            GOOD.replace("\"warning\"", "\"from_the_future\"").replace("\"seq\":0", "\"seq\":5"),
+            GOOD.replace("\"text\"", "\"tixt\""),
+        );
+        let replay = read_journal(file_with(text.as_bytes()).path()).unwrap();
+        assert_eq!(replay.entries.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!((replay.bad_lines, replay.unknown_events, replay.torn_tail), (2, 2, true));
+        assert_eq!(replay.unknown_names, ["from_the_future", "warning"]);
+        assert_eq!(replay.last_seq, Some(5));
+    }
+
+    #[test]
+    fn a_whole_last_line_counts_without_its_newline() {
+        let replay = read_journal(file_with(GOOD.as_bytes()).path()).unwrap();
+        assert_eq!((replay.entries.len(), replay.torn_tail, replay.bad_lines), (1, false, 0));
+    }
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        for newer in [r#"{"v":2,"whatever":true}"#, r#"{"v":4000000000000}"#] {
+            let file = file_with(format!("{GOOD}\n{newer}\n").as_bytes());
+            let error = read_journal(file.path()).unwrap_err();
+            assert!(matches!(error, ReadError::Newer { .. }));
+            assert!(error.to_string().contains("newer autopilot") && !is_missing(&error), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_journal_is_told_apart() {
+        assert!(is_missing(&read_journal(Path::new("/nonexistent/events.jsonl")).unwrap_err()));
+    }
+
+    #[test]
+    fn following_gives_whole_lines_once() {
+        let mut file = file_with(b"");
+        let mut follower = Follower::open(file.path()).unwrap();
+        let (head, tail) = GOOD.split_at(20);
+        for (written, expected) in
+            [("", 0), (head, 0), (tail, 0), ("\n", 1), (&format!("{GOOD}\n{GOOD}\n{head}"), 2)]
+        {
+            file.write_all(written.as_bytes()).unwrap();
+            let batch = follower.poll().unwrap();
+            assert_eq!((batch.entries.len(), batch.bad_lines), (expected, 0));
+        }
+    }
+
+    fn fixture(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/v1").join(name)
+    }
+
+    /// Whether `new` says everything that `old` said.
+    fn covers(new: &Value, old: &Value) -> bool {
+        match (new, old) {
+            (Value::Object(new), Value::Object(old)) => {
+                old.iter().all(|(key, old)| new.get(key).is_some_and(|new| covers(new, old)))
+            }
+            (Value::Array(new), Value::Array(old)) => {
+                new.len() == old.len() && new.iter().zip(old).all(|(new, old)| covers(new, old))
+            }
+            (new, old) => new == old,
+        }
+    }
+
+    #[test]
+    fn every_event_of_format_1_is_read_for_ever() {
+        let replay = read_journal(&fixture("events.jsonl")).unwrap();
+        let lines = std::fs::read_to_string(fixture("events.jsonl")).unwrap();
+        assert_eq!((replay.bad_lines, replay.unknown_names.len(), replay.torn_tail), (0, 0, false));
+        assert_eq!(replay.entries.len(), lines.lines().count());
+        let mut kinds = std::collections::BTreeSet::new();
+        for (entry, line) in replay.entries.iter().zip(lines.lines()) {
+            let old: Value = serde_json::from_str(line).unwrap();
+            let new = serde_json::to_value(entry).unwrap();
+            assert!(covers(&new, &old), "{line}");
+            kinds.insert(old["event"]["type"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(kinds.len(), 27);
+    }
+
+    #[test]
+    fn a_killed_journal_of_format_1_is_read_for_ever() {
+        let replay = read_journal(&fixture("killed.jsonl")).unwrap();
+        let numbers: Vec<_> = replay.entries.iter().map(|entry| entry.seq).collect();
+        assert_eq!(numbers, [0, 1, 2, 4, 6]);
+        assert_eq!((replay.bad_lines, replay.torn_tail, replay.last_seq), (1, true, Some(6)));
+        assert_eq!(replay.unknown_names, ["moon_phase"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_upset_it(noise in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..10)) {
+            let mut bytes = Vec::new();
+            for part in &noise {
+                bytes.extend_from_slice(part);
+                bytes.push(b'\n');
+                bytes.extend_from_slice(GOOD.as_bytes());
+                bytes.push(b'\n');
+            }
+            let replay = read_journal(file_with(&bytes).path()).unwrap();
+            prop_assert_eq!(replay.entries.len(), noise.len());
+        }
+    }
+}

@@ -1,0 +1,200 @@
+use super::*;
+use proptest::prelude::*;
+
+fn context() -> Context {
+    Context {
+        session: 2,
+        max_sessions: 5,
+        wave_cap: 4,
+        budget: Budget {
+            time: Some(Duration::from_secs(8_000)),
+            output_tokens: Some(321_000),
+            cost_usd: Some(7.5),
+        },
+        ..Context::new(Mode::Feature)
+    }
+}
+
+fn rendered(kind: Kind, context: &Context) -> String {
+    render(kind, context, None).unwrap()
+}
+
+#[test]
+fn a_session_on_a_prompt() {
+    let context = Context {
+        prompt: Some("Port the parser.\n\n  - keep {{ braces }} and <b>tags</b>\n".into()),
+        verify: Some("cargo test".into()),
+        ..context()
+    };
+    insta::assert_snapshot!(rendered(Kind::Session, &context));
+}
+
+#[test]
+fn a_session_on_tasks_with_a_past() {
+    let context = Context {
+        session: 5,
+        mode: Mode::Deep,
+        wave_cap: 1,
+        tasks: vec!["Split the parser (T12)".into(), "Document it".into()],
+        handover: Some("The lexer is done; the tests of `expr` fail.".into()),
+        do_not_retry: vec!["regenerating the grammar".into()],
+        ..context()
+    };
+    insta::assert_snapshot!(rendered(Kind::Session, &context));
+}
+
+#[test]
+fn a_session_that_finds_its_own_work() {
+    let context = Context { mode: Mode::Discovery, wave_cap: 0, budget: Budget::default(), ..context() };
+    insta::assert_snapshot!(rendered(Kind::Session, &context));
+}
+
+#[test]
+fn close() {
+    insta::assert_snapshot!(rendered(Kind::Close, &context()));
+    let context = Context { problems: vec!["`status` is missing".into()], ..context() };
+    assert!(rendered(Kind::Close, &context).contains("or not as asked (`status` is missing)."));
+}
+
+#[test]
+fn reconcile() {
+    let context = Context {
+        instruction: Some("Port the parser.\n--------------------\nThen stop.".into()),
+        cause: Some("no output for 10 minutes".into()),
+        ..context()
+    };
+    insta::assert_snapshot!(rendered(Kind::Reconcile, &context));
+}
+
+#[test]
+fn go_on() {
+    let context = Context { cause: Some("usage limit, now reset".into()), ..context() };
+    insta::assert_snapshot!(rendered(Kind::Continue, &context));
+}
+
+#[test]
+fn handover() {
+    let context = Context {
+        instruction: Some("Port the parser.".into()),
+        cause: Some("the API refuses the conversation".into()),
+        git_state: Some("## main\n M src/parse.rs\n1f00aa Lexer".into()),
+        last_texts: vec!["The lexer is done.".into(), "Now the parser:".into()],
+        do_not_retry: vec!["the same call with thinking blocks".into()],
+        verify: Some("cargo test".into()),
+        ..context()
+    };
+    insta::assert_snapshot!(rendered(Kind::Handover, &context));
+}
+
+#[test]
+fn nudge() {
+    let context = Context {
+        cause: Some("`cargo test` failed 5 times with the same error".into()),
+        do_not_retry: vec!["running it again".into()],
+        ..context()
+    };
+    insta::assert_snapshot!(rendered(Kind::Nudge, &context));
+}
+
+#[test]
+fn every_prompt_reads_well_with_nothing_known() {
+    for kind in Kind::ALL {
+        for mode in Mode::ALL {
+            let prompt = rendered(kind, &Context::new(mode));
+            assert!(!prompt.contains("none") && !prompt.contains("\n\n\n"), "{prompt}");
+            assert!(!prompt.starts_with("---"), "front matter is not sent: {prompt}");
+            assert!(!prompt.trim_end().is_empty());
+        }
+    }
+}
+
+#[test]
+fn slash_commands_go_out_as_they_are() {
+    let check = |text: &str, expected: bool| assert_eq!(is_slash_command(text), expected, "{text}");
+    check("/session-orchestrator:session feature", true);
+    check("/compact", true);
+    check("/x\nmore", true);
+    check("/etc/hosts is wrong", false);
+    check("/", false);
+    check("/ x", false);
+    check(" /compact", false);
+    check("fix /compact", false);
+    check("", false);
+
+    let text = "/session-orchestrator:session feature {{ x }}";
+    let context =
+        Context { prompt: Some(text.into()), instruction: Some(text.into()), ..Context::new(Mode::Feature) };
+    for kind in [Kind::Session, Kind::Reconcile, Kind::Handover] {
+        assert_eq!(rendered(kind, &context), text);
+    }
+    assert_ne!(rendered(Kind::Continue, &context), text);
+}
+
+fn override_with(name: &str, text: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut file = fs::File::create(dir.path().join(name)).unwrap();
+    io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+    dir
+}
+
+#[test]
+fn a_repository_has_its_own_words() {
+    let dir = override_with("continue.md", "---\r\ndescription: ours\r\n---\r\nGo on, {{ mode }}.\r\n");
+    assert_eq!(render(Kind::Continue, &context(), Some(dir.path())).unwrap(), "Go on, feature.");
+    // Those it does not have stay ours.
+    assert_eq!(render(Kind::Close, &context(), Some(dir.path())).unwrap(), rendered(Kind::Close, &context()));
+    assert!(check_overrides(dir.path()).is_ok());
+    assert!(check_overrides(&dir.path().join("absent")).is_ok());
+}
+
+#[test]
+fn a_wrong_template_is_named_with_its_line() {
+    let check = |text: &str, line: usize, word: &str| {
+        let dir = override_with("nudge.md", text);
+        let error = check_overrides(dir.path()).unwrap_err().to_string();
+        let place = format!("{}, line {line}: ", dir.path().join("nudge.md").display());
+        assert!(error.contains(&place) && error.contains(word), "{error}");
+    };
+    check("one\n{{ mispelt }}\n", 2, "undefined");
+    check("---\ndescription: x\n---\none\n{% if mode %}\n", 5, "syntax");
+    check("---\ndescription: x\n---\n\n{{ mode | nofilter }}\n", 5, "filter");
+    check("---\ndescription: never ends\n", 1, "front matter");
+}
+
+#[test]
+fn an_unreadable_or_empty_template_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("session.md")).unwrap();
+    let error = render(Kind::Session, &context(), Some(dir.path())).unwrap_err();
+    assert!(matches!(error, PromptError::Read { .. }), "{error}");
+    let dir = override_with("close.md", "---\ndescription: x\n---\n  \n");
+    let error = render(Kind::Close, &context(), Some(dir.path())).unwrap_err();
+    assert!(matches!(error, PromptError::Empty { .. }), "{error}");
+}
+
+#[test]
+fn the_slash_command_for_people_has_front_matter() {
+    assert!(SLASH_COMMAND.starts_with("---\ndescription: ") && SLASH_COMMAND.contains("$ARGUMENTS"));
+}
+
+proptest! {
+    /// What a person wrote arrives byte for byte, whatever signs of a template or markup it has.
+    #[test]
+    fn values_arrive_as_written(text in "([{}%#<>&\"'-]|\\PC|\n)+") {
+        prop_assume!(!is_slash_command(&text));
+        let context = Context {
+            prompt: Some(text.clone()),
+            instruction: Some(text.clone()),
+            tasks: vec![text.clone()],
+            cause: Some(text.clone()),
+            ..context()
+        };
+        prop_assert!(rendered(Kind::Session, &context).contains(&text));
+        let prompt = rendered(Kind::Reconcile, &context);
+        let ruler = ruler(std::iter::once(text.as_str()));
+        prop_assert!(!text.contains(&ruler));
+        let quoted = format!("{ruler}\n{text}\n{ruler}");
+        prop_assert!(prompt.contains(&quoted));
+        prop_assert!(rendered(Kind::Nudge, &context).contains(&text));
+    }
+}

@@ -1,0 +1,443 @@
+//! What a run came to: folded from its journal, told as text, Markdown or JSON.
+//!
+//! [`RunSummary`] folds [`Entry`]s in any state of completeness: the journal of a run that goes on, of one
+//! that was killed, or one with lines missing gives the summary of what is known. A value that was not
+//! measured stays `None` and is told as `unknown`, never as 0 (field-reports M03); in particular a run is
+//! `unfinished` until its last event says otherwise.
+//!
+//! The JSON document is the summary itself: fields are only ever added, and a change of meaning raises
+//! [`SCHEMA_VERSION`].
+
+mod markdown;
+mod text;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::core::kill_switch::KillSwitch;
+use crate::core::mode::Mode;
+use crate::core::outcome::Class;
+use crate::core::published::{Entry, RunEvent, Tokens, Verification, Work};
+use crate::ui::text::{TextOptions, known_cost};
+use crate::ui::words::measured_tokens;
+
+/// Version of the JSON document.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How a run came out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// Ended as planned: exit code 0.
+    Planned,
+    /// Not sure enough to start by itself; a person decides (exit code 3).
+    Manual,
+    /// A person or the system asked for the end.
+    Aborted,
+    /// Stopped by a kill-switch or a failure.
+    Stopped,
+    /// Its journal has no end: it goes on, or it died.
+    #[default]
+    Unfinished,
+}
+
+/// A run, as far as its journal tells.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct RunSummary {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Id of the run; `None` when the journal has lost its beginning.
+    pub run_id: Option<String>,
+    /// Run this one continued.
+    pub parent_run_id: Option<String>,
+    /// How it came out.
+    pub outcome: RunOutcome,
+    /// The switch that fired.
+    pub kill_switch: Option<KillSwitch>,
+    /// Its words, or those of the fall-back.
+    pub detail: Option<String>,
+    /// Exit code; `None` while unfinished.
+    pub exit_code: Option<u8>,
+    /// Class of the failure that ended it.
+    pub failure_class: Option<Class>,
+    /// Iteration 1 fell back to manual.
+    pub fallback_to_manual: bool,
+    /// Completed iterations.
+    pub iterations: u32,
+    /// Version of `autopilot`.
+    pub version: Option<String>,
+    /// Version of the driven CLI.
+    pub claude_version: Option<String>,
+    /// Top level of the repository.
+    pub repository: Option<String>,
+    /// Branch at the start.
+    pub branch: Option<String>,
+    /// Budgets of the run.
+    pub limits: Option<Limits>,
+    /// Time of the first entry.
+    pub started_at: Option<Timestamp>,
+    /// Time of the last entry so far.
+    pub last_event_at: Option<Timestamp>,
+    /// Seconds it took; while unfinished, from the first entry to the last, by the wall clock.
+    pub seconds: Option<f64>,
+    /// Seconds of them asleep on usage limits.
+    pub limit_wait_seconds: u64,
+    /// Tokens of the run; `None` = unknown. While unfinished: of the sessions that are over.
+    pub tokens: Option<Tokens>,
+    /// API-equivalent dollars of the run; `None` = unknown.
+    pub cost_usd: Option<f64>,
+    /// What the sessions with a known cost come to; a lower bound when `cost_usd` is unknown.
+    pub known_cost_usd: Option<f64>,
+    /// Conversations, in order.
+    pub sessions: Vec<SessionSummary>,
+    /// Automatic repairs, in order.
+    pub heals: Vec<Heal>,
+    /// Sleeps on usage limits, in order.
+    pub waits: Vec<Wait>,
+    /// Retries the CLI made by itself.
+    pub api_retries: u64,
+    /// Warnings, each once.
+    pub warnings: Vec<String>,
+    /// What a person does next, most useful first.
+    pub next: Vec<String>,
+}
+
+/// Budgets of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Limits {
+    /// `--max-sessions`.
+    pub max_sessions: u32,
+    /// `--max-hours`.
+    pub max_hours: f64,
+    /// `--max-tokens`; 0 = off.
+    pub max_tokens: u64,
+    /// `--max-cost`.
+    pub max_cost_usd: Option<f64>,
+}
+
+/// One session of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionSummary {
+    /// Iteration it belongs to, from 1.
+    pub iteration: u32,
+    /// Id of the conversation.
+    pub session_id: String,
+    /// Mode, when its start is known.
+    pub mode: Option<Mode>,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+    /// How it ended; `None` when it has not, as far as is known.
+    pub end: Option<SessionEnd>,
+    /// Automatic repairs it needed.
+    pub heals: u32,
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionEnd {
+    /// Whether it counts as a completed iteration.
+    pub completed: bool,
+    /// What ground truth says.
+    pub class: Class,
+    /// Status it reported.
+    pub status: Option<String>,
+    /// Its own summary.
+    pub summary: Option<String>,
+    /// What git says; `None` = unknown.
+    pub work: Option<Work>,
+    /// Where claim and ground truth disagree.
+    pub contradictions: Vec<String>,
+    /// `--verify`.
+    pub verification: Option<Verification>,
+    /// Tokens; `None` = unknown.
+    pub tokens: Option<Tokens>,
+    /// Dollars; `None` = unknown.
+    pub cost_usd: Option<f64>,
+    /// Seconds it took.
+    pub seconds: f64,
+    /// Turns it took.
+    pub turns: u32,
+    /// Processes started for it.
+    pub attempts: u32,
+    /// Tool calls that were denied.
+    pub denials: u32,
+}
+
+/// An automatic repair.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Heal {
+    /// When.
+    pub at: Timestamp,
+    /// Id of the conversation it was for.
+    pub session_id: String,
+    /// What was wrong.
+    pub class: Class,
+    /// What was done about it.
+    pub action: String,
+    /// Why that.
+    pub why: String,
+}
+
+/// A sleep on a usage limit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Wait {
+    /// When it began.
+    pub at: Timestamp,
+    /// Which window.
+    pub window: Option<String>,
+    /// Until when it was to last.
+    pub until: Timestamp,
+    /// How long it lasted; `None` when its end is not known.
+    pub waited_seconds: Option<u64>,
+}
+
+impl RunSummary {
+    /// Folds a journal, complete or not.
+    #[must_use]
+    pub fn from_entries(entries: &[Entry]) -> Self {
+        let mut summary = RunSummary { schema_version: SCHEMA_VERSION, ..RunSummary::default() };
+        for entry in entries {
+            summary.apply(entry);
+        }
+        summary
+    }
+
+    /// Folds the next entry in.
+    pub fn apply(&mut self, entry: &Entry) {
+        let at = entry.at;
+        self.schema_version = SCHEMA_VERSION;
+        let started = *self.started_at.get_or_insert(at);
+        self.last_event_at = Some(at);
+        if self.outcome == RunOutcome::Unfinished {
+            // A wall clock that was set back leaves no sensible length of time.
+            let seconds = at.duration_since(started).as_secs_f64();
+            self.seconds = (seconds >= 0.0).then_some(seconds);
+        }
+        match &entry.event {
+            RunEvent::RunStarted {
+                run_id,
+                version,
+                repository,
+                branch,
+                parent_run_id,
+                max_sessions,
+                max_hours,
+                max_tokens,
+                max_cost_usd,
+                claude_version,
+                ..
+            } => {
+                self.run_id = Some(run_id.clone());
+                self.version = Some(version.clone());
+                self.repository = Some(repository.clone());
+                self.branch.clone_from(branch);
+                self.parent_run_id.clone_from(parent_run_id);
+                self.claude_version.clone_from(claude_version);
+                self.limits = Some(Limits {
+                    max_sessions: *max_sessions,
+                    max_hours: *max_hours,
+                    max_tokens: *max_tokens,
+                    max_cost_usd: *max_cost_usd,
+                });
+            }
+            RunEvent::SessionStarted { iteration, session_id, mode, .. } => {
+                let session = self.open_session(*iteration, session_id);
+                session.mode = Some(*mode);
+                session.started_at = Some(at);
+            }
+            RunEvent::ApiRetry { .. } => self.api_retries = self.api_retries.saturating_add(1),
+            RunEvent::Healed { session_id, class, action, why, .. } => {
+                let session =
+                    self.sessions.iter_mut().rev().find(|session| session.session_id == *session_id);
+                if let Some(session) = session {
+                    session.heals = session.heals.saturating_add(1);
+                }
+                self.heals.push(Heal {
+                    at,
+                    session_id: session_id.clone(),
+                    class: *class,
+                    action: action.clone(),
+                    why: why.clone(),
+                });
+            }
+            RunEvent::LimitWait { window, until, .. } => {
+                self.waits.push(Wait { at, window: window.clone(), until: *until, waited_seconds: None });
+            }
+            RunEvent::LimitWaitOver { waited_seconds } => {
+                self.limit_wait_seconds = self.limit_wait_seconds.saturating_add(*waited_seconds);
+                if let Some(wait) = self.waits.last_mut().filter(|wait| wait.waited_seconds.is_none()) {
+                    wait.waited_seconds = Some(*waited_seconds);
+                }
+            }
+            RunEvent::SessionEnded { .. } => self.end_session(&entry.event),
+            RunEvent::Warning { text } if !self.warnings.contains(text) => self.warnings.push(text.clone()),
+            RunEvent::RunEnded {
+                kill_switch,
+                detail,
+                exit_code,
+                failure_class,
+                fallback_to_manual,
+                iterations,
+                tokens,
+                cost_usd,
+                seconds,
+                limit_wait_seconds,
+                next,
+                ..
+            } => {
+                self.outcome = match (kill_switch, exit_code) {
+                    (Some(KillSwitch::UserAbort), _) => RunOutcome::Aborted,
+                    (_, 0) => RunOutcome::Planned,
+                    _ if *fallback_to_manual => RunOutcome::Manual,
+                    _ => RunOutcome::Stopped,
+                };
+                self.kill_switch = *kill_switch;
+                self.detail.clone_from(detail);
+                self.exit_code = Some(*exit_code);
+                self.failure_class = *failure_class;
+                self.fallback_to_manual = *fallback_to_manual;
+                self.iterations = *iterations;
+                self.cost_usd = known_cost(*cost_usd);
+                let ran = u32::try_from(self.sessions.len()).unwrap_or(u32::MAX);
+                self.tokens = measured_tokens(*tokens, *cost_usd, ran);
+                self.seconds = (seconds.is_finite() && *seconds >= 0.0).then_some(*seconds);
+                self.limit_wait_seconds = *limit_wait_seconds;
+                self.next.clone_from(next);
+            }
+            _ => {}
+        }
+    }
+
+    /// The session that an event speaks of: the one that is open, or a new one.
+    fn open_session(&mut self, iteration: u32, session_id: &str) -> &mut SessionSummary {
+        let open = self.sessions.iter().rposition(|session| {
+            session.iteration == iteration && session.session_id == session_id && session.end.is_none()
+        });
+        let at = open.unwrap_or_else(|| {
+            self.sessions.push(SessionSummary {
+                iteration,
+                session_id: session_id.to_owned(),
+                mode: None,
+                started_at: None,
+                end: None,
+                heals: 0,
+            });
+            self.sessions.len() - 1
+        });
+        &mut self.sessions[at]
+    }
+
+    fn end_session(&mut self, event: &RunEvent) {
+        let RunEvent::SessionEnded {
+            iteration,
+            session_id,
+            completed,
+            class,
+            status,
+            summary,
+            work,
+            contradictions,
+            verification,
+            tokens,
+            cost_usd,
+            seconds,
+            turns,
+            attempts,
+            denials,
+        } = event
+        else {
+            return;
+        };
+        let end = SessionEnd {
+            completed: *completed,
+            class: *class,
+            status: status.clone(),
+            summary: summary.clone(),
+            work: work.clone(),
+            contradictions: contradictions.clone(),
+            verification: verification.clone(),
+            tokens: measured_tokens(*tokens, *cost_usd, *attempts),
+            cost_usd: known_cost(*cost_usd),
+            seconds: *seconds,
+            turns: *turns,
+            attempts: *attempts,
+            denials: *denials,
+        };
+        self.open_session(*iteration, session_id).end = Some(end);
+        self.iterations = self.iterations.saturating_add(u32::from(*completed));
+        let tokens = self.ended().try_fold(Tokens::default(), |sum, end| Some(add(sum, end.tokens?)));
+        let cost = self.ended().map(|end| end.cost_usd).sum();
+        let known = self.ended().filter_map(|end| end.cost_usd);
+        let known = known.fold(None, |sum: Option<f64>, cost| Some(sum.unwrap_or(0.0) + cost));
+        (self.tokens, self.cost_usd, self.known_cost_usd) = (tokens, cost, known);
+    }
+
+    fn ended(&self) -> impl Iterator<Item = &SessionEnd> {
+        self.sessions.iter().filter_map(|session| session.end.as_ref())
+    }
+
+    /// The report for people, with a newline at its end.
+    #[must_use]
+    pub fn to_text(&self, options: &TextOptions) -> String {
+        text::report(self, options)
+    }
+
+    /// The report as Markdown (`report.md`). Times are UTC.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        markdown::report(self)
+    }
+
+    /// The report as one line of JSON (`--json`), with a newline at its end. Numbers that JSON cannot say
+    /// come out as `null`.
+    ///
+    /// # Panics
+    /// Never: every field has a JSON form and every key is a string.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let document = RunSummary { next: self.next_steps(), ..self.clone() };
+        let mut json = serde_json::to_string(&document).expect("every field has a JSON form");
+        json.push('\n');
+        json
+    }
+
+    /// What to do next: as the run said, or what helps with one that has no end.
+    #[must_use]
+    pub fn next_steps(&self) -> Vec<String> {
+        if self.outcome != RunOutcome::Unfinished {
+            return self.next.clone();
+        }
+        let run = self.run_id.as_deref().map(|id| format!(" {id}")).unwrap_or_default();
+        vec![
+            "autopilot status".to_owned(),
+            format!("autopilot resume{run}"),
+            format!("autopilot explain{run}"),
+        ]
+    }
+
+    /// How it came out, in a few words.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let switch = self.kill_switch.map(|switch| format!(": {switch}")).unwrap_or_default();
+        let class = self.failure_class.map(|class| format!(" ({class})")).unwrap_or_default();
+        match self.outcome {
+            RunOutcome::Planned => format!("ended as planned{switch}"),
+            RunOutcome::Manual => "not sure enough to start by itself".to_owned(),
+            RunOutcome::Aborted => format!("ended on request{switch}"),
+            RunOutcome::Stopped => format!("stopped{switch}{class}"),
+            RunOutcome::Unfinished => "not finished: it goes on, or it died".to_owned(),
+        }
+    }
+}
+
+fn add(a: Tokens, b: Tokens) -> Tokens {
+    Tokens {
+        input: a.input.saturating_add(b.input),
+        output: a.output.saturating_add(b.output),
+        cache_read: a.cache_read.saturating_add(b.cache_read),
+        cache_creation: a.cache_creation.saturating_add(b.cache_creation),
+    }
+}
+
+#[cfg(test)]
+mod tests;

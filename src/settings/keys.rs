@@ -1,0 +1,553 @@
+//! The registry: every setting with its default and bounds (design §3), once.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::key::{Group, Setting, Spec, closest};
+use super::kinds::{Choice, Flag, List, Number, OptionalFile, OptionalText, Program, Text};
+use super::{Billing, Chain};
+use crate::core::mode::Mode;
+
+/// All settings, in the order of help and tables.
+pub static ALL: [&dyn Setting; 30] = [
+    &MAX_SESSIONS,
+    &MAX_HOURS,
+    &LIMIT_WAIT_FREE,
+    &MAX_TOKENS,
+    &MAX_COST,
+    &CONFIDENCE_THRESHOLD,
+    &CARRYOVER_THRESHOLD,
+    &PEER_ABORT,
+    &STALL_TIMEOUT,
+    &FIRST_OUTPUT_TIMEOUT,
+    &TURN_TIMEOUT,
+    &EXIT_GRACE,
+    &MAX_WAIT,
+    &MODE,
+    &PROMPT,
+    &PROMPT_FILE,
+    &VERIFY,
+    &CHAIN,
+    &AGENTS_PER_WAVE,
+    &SESSION_COMMAND,
+    &CLAUDE_BIN,
+    &MODEL,
+    &FALLBACK_MODEL,
+    &PERMISSION_MODE,
+    &ALLOWED_TOOLS,
+    &MCP_CONFIG,
+    &CLAUDE_ARG,
+    &BILLING,
+    &DRY_RUN,
+    &ALLOW_NESTED,
+];
+
+/// Iterations of a run.
+pub static MAX_SESSIONS: Number<u32> = Number::new(
+    spec("max-sessions", "AUTOPILOT_MAX_SESSIONS", Group::Budgets, "N", "Sessions to run"),
+    5.0,
+    1.0,
+    50.0,
+    to_u32,
+)
+.whole();
+
+/// Wall clock of a run.
+pub static MAX_HOURS: Number<f64> = Number::new(
+    spec("max-hours", "AUTOPILOT_MAX_HOURS", Group::Budgets, "H", "Hours the run may take"),
+    4.0,
+    0.5,
+    24.0,
+    as_it_is,
+);
+
+/// Whether time asleep on a usage limit is free.
+pub static LIMIT_WAIT_FREE: Flag = Flag {
+    spec: spec(
+        "limit-wait-free",
+        "AUTOPILOT_LIMIT_WAIT_FREE",
+        Group::Budgets,
+        "BOOL",
+        "Do not count time asleep on a usage limit towards --max-hours",
+    ),
+};
+
+/// Output tokens of a run.
+pub static MAX_TOKENS: Number<u64> = Number::new(
+    spec(
+        "max-tokens",
+        "AUTOPILOT_MAX_TOKENS",
+        Group::Budgets,
+        "N",
+        "Output tokens of all models and sub-agents",
+    ),
+    500_000.0,
+    0.0,
+    10_000_000.0,
+    to_u64,
+)
+.whole()
+.zero_is_off();
+
+/// Dollars of a run.
+pub static MAX_COST: Number<Option<f64>> = Number::new(
+    spec(
+        "max-cost",
+        "AUTOPILOT_MAX_COST",
+        Group::Budgets,
+        "USD",
+        "API-equivalent dollars; each turn gets what is left as --max-budget-usd",
+    ),
+    0.0,
+    0.0,
+    f64::INFINITY,
+    above_zero,
+)
+.zero_is_off()
+.remarks(free_of_charge);
+
+/// Least confidence for auto-execution.
+pub static CONFIDENCE_THRESHOLD: Number<f64> = Number::new(
+    spec(
+        "confidence-threshold",
+        "AUTOPILOT_CONFIDENCE_THRESHOLD",
+        Group::StopRules,
+        "X",
+        "Least confidence in the next mode to start a session unasked",
+    ),
+    0.85,
+    0.0,
+    1.0,
+    as_it_is,
+)
+.remarks(random_walk);
+
+/// Largest share of planned work that may be left over.
+pub static CARRYOVER_THRESHOLD: Number<f64> = Number::new(
+    spec(
+        "carryover-threshold",
+        "AUTOPILOT_CARRYOVER_THRESHOLD",
+        Group::StopRules,
+        "X",
+        "Stop when a session leaves over more than this share of its plan",
+    ),
+    0.5,
+    0.0,
+    1.0,
+    as_it_is,
+);
+
+/// Peers above which a critically short machine ends the run.
+pub static PEER_ABORT: Number<u32> = Number::new(
+    spec(
+        "peer-abort",
+        "AUTOPILOT_PEER_ABORT",
+        Group::StopRules,
+        "N",
+        "Stop when resources are critical and more other Claude sessions than this run",
+    ),
+    6.0,
+    0.0,
+    100.0,
+    to_u32,
+)
+.whole();
+
+/// Silence before a turn is healed.
+pub static STALL_TIMEOUT: Number<Duration> = Number::new(
+    spec(
+        "stall-timeout",
+        "AUTOPILOT_STALL_TIMEOUT",
+        Group::Deadlines,
+        "S",
+        "Seconds of silence, with no tool at work, before a turn is healed",
+    ),
+    600.0,
+    5.0,
+    86_400.0,
+    seconds,
+);
+
+/// Wait for the first line.
+pub static FIRST_OUTPUT_TIMEOUT: Number<Duration> = Number::new(
+    spec(
+        "first-output-timeout",
+        "AUTOPILOT_FIRST_OUTPUT_TIMEOUT",
+        Group::Deadlines,
+        "S",
+        "Seconds until the first line of a started claude",
+    ),
+    180.0,
+    1.0,
+    3_600.0,
+    seconds,
+);
+
+/// Longest turn.
+pub static TURN_TIMEOUT: Number<Duration> = Number::new(
+    spec(
+        "turn-timeout",
+        "AUTOPILOT_TURN_TIMEOUT",
+        Group::Deadlines,
+        "M",
+        "Minutes one turn of a session may take",
+    ),
+    90.0,
+    0.05,
+    1_440.0,
+    minutes,
+);
+
+/// From `result` to process exit.
+pub static EXIT_GRACE: Number<Duration> = Number::new(
+    spec(
+        "exit-grace",
+        "AUTOPILOT_EXIT_GRACE",
+        Group::Deadlines,
+        "S",
+        "Seconds claude has to exit after its result",
+    ),
+    15.0,
+    1.0,
+    600.0,
+    seconds,
+);
+
+/// Longest sleep for a usage limit.
+pub static MAX_WAIT: Number<Duration> = Number::new(
+    spec(
+        "max-wait",
+        "AUTOPILOT_MAX_WAIT",
+        Group::Deadlines,
+        "H",
+        "Hours to sleep at most until a usage limit resets",
+    ),
+    6.0,
+    0.0,
+    192.0,
+    hours,
+);
+
+/// Mode of every session.
+pub static MODE: Choice<Option<Mode>> = Choice {
+    spec: spec(
+        "mode",
+        "AUTOPILOT_MODE",
+        Group::Work,
+        "MODE",
+        "Kind of session, instead of choosing each time",
+    ),
+    options: &[
+        ("auto", None),
+        ("housekeeping", Some(Mode::Housekeeping)),
+        ("feature", Some(Mode::Feature)),
+        ("deep", Some(Mode::Deep)),
+        ("discovery", Some(Mode::Discovery)),
+        ("evolve", Some(Mode::Evolve)),
+        ("plan-retro", Some(Mode::PlanRetro)),
+    ],
+};
+
+/// The work itself.
+pub static PROMPT: OptionalText = OptionalText {
+    spec: spec(
+        "prompt",
+        "AUTOPILOT_PROMPT",
+        Group::Work,
+        "TEXT",
+        "The work itself, instead of the task files of the repository",
+    ),
+    example: "Make the test suite pass",
+};
+
+/// The work itself, in a file.
+pub static PROMPT_FILE: OptionalFile = OptionalFile {
+    spec: spec(
+        "prompt-file",
+        "AUTOPILOT_PROMPT_FILE",
+        Group::Work,
+        "FILE",
+        "Like --prompt, read from a file; - is standard input",
+    ),
+    example: "night.md",
+};
+
+/// Check after each session.
+pub static VERIFY: OptionalText = OptionalText {
+    spec: spec(
+        "verify",
+        "AUTOPILOT_VERIFY",
+        Group::Work,
+        "CMD",
+        "Shell command that must exit 0 after each session, or the session has failed",
+    ),
+    example: "cargo test",
+};
+
+/// Whether iterations share a conversation.
+pub static CHAIN: Choice<Chain> = Choice {
+    spec: spec(
+        "chain",
+        "AUTOPILOT_CHAIN",
+        Group::Work,
+        "CHAIN",
+        "Begin a new conversation each time, or continue the last one",
+    ),
+    options: &[("fresh", Chain::Fresh), ("resume", Chain::Resume)],
+};
+
+/// Sub-agents per wave.
+pub static AGENTS_PER_WAVE: Number<u32> = Number::new(
+    file_only(
+        "agents-per-wave",
+        "AUTOPILOT_AGENTS_PER_WAVE",
+        Group::Work,
+        "N",
+        "Sub-agents a session may start at once while the machine has room to spare",
+    ),
+    8.0,
+    1.0,
+    64.0,
+    to_u32,
+)
+.whole();
+
+/// Plug-in whose session command is the prompt.
+pub static SESSION_COMMAND: OptionalText = OptionalText {
+    spec: file_only(
+        "session-command",
+        "AUTOPILOT_SESSION_COMMAND",
+        Group::Work,
+        "NAME",
+        "Plug-in whose /NAME:session command is sent instead of the built-in prompt",
+    ),
+    example: "session-orchestrator",
+};
+
+/// The driven program.
+pub static CLAUDE_BIN: Program = Program {
+    spec: spec("claude-bin", "AUTOPILOT_CLAUDE_BIN", Group::Claude, "PATH", "The claude to drive"),
+    default: "claude",
+};
+
+/// `--model`.
+pub static MODEL: OptionalText = OptionalText {
+    spec: spec("model", "AUTOPILOT_MODEL", Group::Claude, "MODEL", "Model, passed on to claude"),
+    example: "opus",
+};
+
+/// `--fallback-model`.
+pub static FALLBACK_MODEL: OptionalText = OptionalText {
+    spec: spec(
+        "fallback-model",
+        "AUTOPILOT_FALLBACK_MODEL",
+        Group::Claude,
+        "MODEL",
+        "Model for when the first is overloaded, passed on to claude",
+    ),
+    example: "sonnet",
+};
+
+/// `--permission-mode`.
+pub static PERMISSION_MODE: Text = Text {
+    spec: spec(
+        "permission-mode",
+        "AUTOPILOT_PERMISSION_MODE",
+        Group::Claude,
+        "MODE",
+        "Permission mode, passed on to claude",
+    ),
+    default: "acceptEdits",
+};
+
+/// `--allowed-tools`.
+pub static ALLOWED_TOOLS: List = List {
+    spec: spec(
+        "allowed-tools",
+        "AUTOPILOT_ALLOWED_TOOLS",
+        Group::Claude,
+        "TOOLS",
+        "Tools that need no permission, passed on to claude; repeatable",
+    ),
+    example: "Bash(cargo *)",
+};
+
+/// `--mcp-config`.
+pub static MCP_CONFIG: List = List {
+    spec: spec(
+        "mcp-config",
+        "AUTOPILOT_MCP_CONFIG",
+        Group::Claude,
+        "CONFIG",
+        "MCP configuration, a file or JSON text, passed on to claude; repeatable",
+    ),
+    example: "mcp.json",
+};
+
+/// Any other argument.
+pub static CLAUDE_ARG: List = List {
+    spec: spec(
+        "claude-arg",
+        "AUTOPILOT_CLAUDE_ARG",
+        Group::Claude,
+        "ARG",
+        "One more argument for claude, as it is; repeatable",
+    ),
+    example: "--add-dir=../shared",
+};
+
+/// What of the billing environment the child sees.
+pub static BILLING: Choice<Billing> = Choice {
+    spec: file_only(
+        "billing",
+        "AUTOPILOT_BILLING",
+        Group::Claude,
+        "WHO",
+        "Hide API keys and provider switches from claude so that only the subscription pays, or pass them on",
+    ),
+    options: &[("subscription", Billing::Subscription), ("inherit", Billing::Inherit)],
+};
+
+/// Start nothing.
+pub static DRY_RUN: Flag = Flag {
+    spec: spec(
+        "dry-run",
+        "AUTOPILOT_DRY_RUN",
+        Group::Safety,
+        "BOOL",
+        "Say what would happen and start nothing",
+    ),
+};
+
+/// Start also inside a session of another run.
+pub static ALLOW_NESTED: Flag = Flag {
+    spec: spec(
+        "allow-nested",
+        "AUTOPILOT_ALLOW_NESTED",
+        Group::Safety,
+        "BOOL",
+        "Start also inside a session of another run",
+    ),
+};
+
+/// Options of one invocation that no file can set.
+pub const COMMAND_LINE_ONLY: [&str; 6] = ["json", "events", "quiet", "verbose", "color", "no-progress"];
+
+/// The setting of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static dyn Setting> {
+    ALL.into_iter().find(|setting| setting.spec().name == name)
+}
+
+/// The name that was probably meant.
+#[must_use]
+pub fn suggest(name: &str) -> Option<&'static str> {
+    closest(name, ALL.into_iter().map(|setting| setting.spec().name))
+}
+
+/// All settings as a Markdown table, for the README.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text =
+        String::from("| setting | default | bounds | variable | meaning |\n|---|---|---|---|---|\n");
+    for setting in ALL {
+        let spec = setting.spec();
+        let name = if spec.flag { format!("`--{}`", spec.name) } else { format!("`{}` (file)", spec.name) };
+        let (default, bounds) = (setting.default_words(), setting.bounds());
+        let _ = writeln!(text, "| {name} | {default} | {bounds} | `{}` | {} |", spec.env, spec.about);
+    }
+    text
+}
+
+const fn spec(
+    name: &'static str,
+    env: &'static str,
+    group: Group,
+    metavar: &'static str,
+    about: &'static str,
+) -> Spec {
+    Spec { name, env, flag: true, group, metavar, about }
+}
+
+/// A setting the command line does not have.
+const fn file_only(
+    name: &'static str,
+    env: &'static str,
+    group: Group,
+    metavar: &'static str,
+    about: &'static str,
+) -> Spec {
+    Spec { name, env, flag: false, group, metavar, about }
+}
+
+/// Below 0.5 modes are taken that the selector itself does not believe in (design §3).
+fn random_walk(threshold: f64) -> Option<&'static str> {
+    (threshold < 0.5).then_some("is below 0.5: a run will wander between modes more or less at random")
+}
+
+/// `--max-cost 0` can be read as "spend nothing"; it means "no limit", like `--max-tokens 0`.
+fn free_of_charge(dollars: f64) -> Option<&'static str> {
+    (dollars == 0.0).then_some("means no limit on cost")
+}
+
+fn as_it_is(number: f64) -> f64 {
+    number
+}
+
+fn above_zero(number: f64) -> Option<f64> {
+    (number > 0.0).then_some(number)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in bounds and whole")]
+fn to_u32(number: f64) -> u32 {
+    number as u32
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in bounds and whole")]
+fn to_u64(number: f64) -> u64 {
+    number as u64
+}
+
+/// The bounds of every deadline are far inside what a `Duration` holds; a default that is not would show in
+/// every test.
+fn seconds(number: f64) -> Duration {
+    Duration::try_from_secs_f64(number).unwrap_or_default()
+}
+
+fn minutes(number: f64) -> Duration {
+    seconds(number * 60.0)
+}
+
+fn hours(number: f64) -> Duration {
+    seconds(number * 3_600.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_rule_and_are_unique() {
+        let mut names: Vec<_> = ALL.iter().map(|setting| setting.spec().name).collect();
+        for setting in ALL {
+            let spec = setting.spec();
+            let variable = format!("AUTOPILOT_{}", spec.name.to_uppercase().replace('-', "_"));
+            assert_eq!(spec.env, variable);
+            assert!(!spec.about.is_empty() && !spec.about.ends_with('.'), "{}", spec.name);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn mode_knows_all_modes() {
+        let words: Vec<_> = MODE.words().skip(1).collect();
+        assert_eq!(words, Mode::ALL.map(Mode::as_str));
+    }
+
+    #[test]
+    fn the_table() {
+        insta::assert_snapshot!(markdown());
+    }
+}

@@ -1,0 +1,204 @@
+//! The entries with many facts: the beginning and the end of runs and sessions.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::{EntryText, PlainState, list};
+use crate::core::published::{RunEvent, Verification};
+use crate::ui::text::{Tone, clean_lines, count, dollars, hours, known_cost, plural, span, span_of_seconds};
+use crate::ui::words::{measured_tokens, result_words, work_words};
+
+pub(super) fn run_started(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
+    let RunEvent::RunStarted {
+        run_id,
+        version,
+        repository,
+        branch,
+        parent_run_id,
+        max_sessions,
+        max_hours,
+        max_tokens,
+        max_cost_usd,
+        claude,
+        claude_version,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    state.max_sessions = Some(*max_sessions);
+    let mut budget = format!("{}, {}", plural(u64::from(*max_sessions), "session"), hours(*max_hours));
+    if *max_tokens > 0 {
+        _ = write!(budget, ", {} output tokens", count(*max_tokens));
+    }
+    if let Some(max) = max_cost_usd {
+        _ = write!(budget, ", {}", dollars(Some(*max)));
+    }
+    let run_id = state.foreign(run_id, 60);
+    let place = match branch {
+        Some(branch) => format!("in {repository}, branch {branch}"),
+        None => format!("in {repository}, on no branch"),
+    };
+    let program = match claude_version {
+        Some(version) => format!("{claude} {version}"),
+        None => format!("{claude}, version unknown"),
+    };
+    let mut entry = EntryText::new(Tone::Strong, format!("run {run_id}: at most {budget}"))
+        .with(Tone::Plain, state.foreign(&place, 0))
+        .with(Tone::Dim, state.foreign(&format!("autopilot {version} drives {program}"), 0));
+    if let Some(parent) = parent_run_id {
+        entry = entry.with(Tone::Plain, format!("continues run {}", state.foreign(parent, 14)));
+    }
+    Some(entry)
+}
+
+pub(super) fn initialised(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
+    let RunEvent::Initialised {
+        model, cli_version, permission_mode, api_key_source, failed_mcp_servers, ..
+    } = event
+    else {
+        return None;
+    };
+    let introduced = (model.clone(), permission_mode.clone());
+    let news = state.introduced.as_ref() != Some(&introduced);
+    state.introduced = Some(introduced);
+    if !news && !state.options.verbose {
+        return None;
+    }
+    let known = |value: &Option<String>| value.as_deref().unwrap_or("unknown").to_owned();
+    let mut line = format!(
+        "Claude Code {}, model {}, permission mode {}",
+        known(cli_version),
+        known(model),
+        known(permission_mode)
+    );
+    if let Some(source) = api_key_source.as_deref().filter(|source| *source != "none") {
+        _ = write!(line, ", paid by API key ({source})");
+    }
+    let mut entry = EntryText::new(Tone::Plain, state.foreign(&line, 0));
+    if !failed_mcp_servers.is_empty() {
+        let names = list(state, failed_mcp_servers);
+        entry = entry.with(Tone::Warn, format!("MCP servers that did not start: {names}"));
+    }
+    Some(entry)
+}
+
+pub(super) fn session_ended(event: &RunEvent, state: &PlainState) -> Option<EntryText> {
+    let RunEvent::SessionEnded {
+        iteration,
+        completed,
+        class,
+        status,
+        summary,
+        work,
+        contradictions,
+        verification,
+        tokens,
+        cost_usd,
+        seconds,
+        attempts,
+        denials,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let fine = *completed && contradictions.is_empty() && verification.as_ref().is_none_or(|v| v.passed);
+    let tone = match (fine, completed) {
+        (true, _) => Tone::Good,
+        (false, true) => Tone::Warn,
+        (false, false) => Tone::Bad,
+    };
+    let result = state.foreign(&result_words(*completed, *class, status.as_deref()), 60);
+    let work_words = work.as_ref().map_or_else(|| "commits unknown".to_owned(), work_words);
+    let mut line = format!(
+        "{} ended: {result}, {}, {work_words}, {} output tokens, {}",
+        state.session(*iteration),
+        span_of_seconds(*seconds),
+        measured_tokens(*tokens, *cost_usd, *attempts)
+            .map_or_else(|| "unknown".to_owned(), |tokens| count(tokens.output)),
+        known_cost(*cost_usd).map_or_else(|| "cost unknown".to_owned(), |sum| dollars(Some(sum))),
+    );
+    if *denials > 0 {
+        _ = write!(line, ", {} denied", plural(u64::from(*denials), "tool call"));
+    }
+    let mut entry = EntryText::new(tone, line);
+    if let Some(summary) = summary {
+        entry = entry.with(Tone::Plain, state.foreign(summary, 0));
+    }
+    for contradiction in contradictions {
+        entry = entry.with(Tone::Warn, format!("but: {}", state.foreign(contradiction, 5)));
+    }
+    if work.as_ref().is_some_and(|work| work.history_rewritten) {
+        entry = entry.with(Tone::Warn, "history was rewritten: the old head is no longer an ancestor");
+    }
+    if let Some(verification) = verification {
+        entry = verification_lines(state, entry, verification);
+    }
+    Some(entry)
+}
+
+fn verification_lines(state: &PlainState, entry: EntryText, verification: &Verification) -> EntryText {
+    if verification.passed {
+        return entry.with(Tone::Good, "verification passed");
+    }
+    let ended = state.foreign(&verification.ended, 21);
+    let mut entry = entry.with(Tone::Bad, format!("verification failed: {ended}"));
+    for line in clean_lines(&verification.tail, 5) {
+        entry = entry.with(Tone::Dim, format!("  {}", state.foreign(&line, 2)));
+    }
+    entry
+}
+
+pub(super) fn run_ended(event: &RunEvent, state: &PlainState) -> Option<EntryText> {
+    let RunEvent::RunEnded {
+        kill_switch,
+        detail,
+        exit_code,
+        failure_class,
+        fallback_to_manual,
+        iterations,
+        tokens,
+        cost_usd,
+        seconds,
+        limit_wait_seconds,
+        next,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let why = match (kill_switch, fallback_to_manual) {
+        (Some(switch), _) => switch.as_str(),
+        (None, true) => "not sure enough to start by itself",
+        (None, false) if *exit_code == 0 => "done",
+        (None, false) => "failed",
+    };
+    let tone = if *exit_code == 0 { Tone::Good } else { Tone::Bad };
+    let mut first = format!("run ended: {why}");
+    if let Some(class) = failure_class {
+        _ = write!(first, " ({class})");
+    }
+    _ = write!(first, ", exit code {exit_code}");
+    let mut entry = EntryText::new(tone, first);
+    if let Some(detail) = detail {
+        entry = entry.with(Tone::Plain, state.foreign(detail, 0));
+    }
+    let mut totals = format!(
+        "{} in {}, {} output tokens, {}",
+        plural(u64::from(*iterations), "completed session"),
+        span_of_seconds(*seconds),
+        measured_tokens(*tokens, *cost_usd, *iterations)
+            .map_or_else(|| "unknown".to_owned(), |tokens| count(tokens.output)),
+        known_cost(*cost_usd).map_or_else(|| "cost unknown".to_owned(), |sum| dollars(Some(sum))),
+    );
+    if *limit_wait_seconds > 0 {
+        let waited = span(Duration::from_secs(*limit_wait_seconds));
+        _ = write!(totals, ", {waited} of it waiting for usage limits");
+    }
+    entry = entry.with(Tone::Plain, totals);
+    for command in next {
+        entry = entry.with(Tone::Strong, format!("next: {}", state.foreign(command, 6)));
+    }
+    Some(entry)
+}

@@ -1,0 +1,45 @@
+//! Wordings that the lines of a run and its report share.
+
+use std::fmt::Write as _;
+
+use super::text::{count, known_cost, plural};
+use crate::core::outcome::Class;
+use crate::core::published::{Tokens, Work};
+
+/// How a session came out, in a word or two: what it reported, or what ground truth says of it.
+#[must_use]
+pub fn result_words(completed: bool, class: Class, status: Option<&str>) -> String {
+    match (completed, status) {
+        (true, Some(status)) if matches!(class, Class::Ok | Class::OkExitAnomaly) => status.to_owned(),
+        (true, Some(status)) => format!("{status} ({class})"),
+        (true, None) => format!("no report ({class})"),
+        (false, _) => format!("failed ({class})"),
+    }
+}
+
+/// What git says, in words.
+#[must_use]
+pub fn work_words(work: &Work) -> String {
+    let mut words = plural(work.commits_total, "commit");
+    if work.commits_total > 0 {
+        _ = write!(
+            words,
+            " ({}, +{} -{})",
+            plural(work.files_changed, "file"),
+            count(work.insertions),
+            count(work.deletions)
+        );
+    }
+    if work.dirty > 0 {
+        _ = write!(words, ", {} not committed", plural(work.dirty, "file"));
+    }
+    words
+}
+
+/// The tokens, if they were measured. All zero, no cost and yet something ran: nothing was reported
+/// (field-reports M03).
+#[must_use]
+pub fn measured_tokens(tokens: Tokens, cost_usd: Option<f64>, ran: u32) -> Option<Tokens> {
+    let silent = tokens == Tokens::default() && known_cost(cost_usd).is_none() && ran > 0;
+    (!silent).then_some(tokens)
+}
