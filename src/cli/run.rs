@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::core::mode::Signals;
 use crate::core::outcome::Class;
 use crate::core::published::{Entry, RunEvent};
-use crate::core::recovery::{Policy, TURN_BACKOFF};
+use crate::core::recovery::Policy;
 use crate::core::run::{Chain, Inherited, Limits};
 use crate::core::time::Now;
 use crate::driver::{self, Ended, Observer, Setup, clock};
@@ -299,7 +299,10 @@ pub(super) fn limits(settings: &Settings) -> Limits {
             settings::Chain::Resume => Chain::Resume,
         },
         verify: settings.work.verify.is_some(),
-        recovery: Policy { backoff: TURN_BACKOFF.to_vec(), max_wait: settings.deadlines.max_wait },
+        recovery: Policy {
+            backoff: settings.deadlines.turn_backoff.clone(),
+            max_wait: settings.deadlines.max_wait,
+        },
         // Two to ten seconds, so that not everybody asks again in the same one.
         jitter: Duration::from_millis(2000 + u64::from(Uuid::new_v4().as_bytes()[0]) * 8000 / 255),
     }

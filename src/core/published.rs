@@ -57,7 +57,7 @@ pub enum ReportSource {
 /// A signal of the resource probe, judged (design §7).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SignalReading {
-    /// `ram_available`, `swap_used`, `peers`, `memory_pressure`.
+    /// Its name: `memory available`, `swap used`, `other Claude sessions`, `memory free`.
     pub signal: String,
     /// Measured value in words, such as `5.2 GB`; `unknown` when the probe failed.
     pub value: String,
@@ -202,7 +202,7 @@ pub enum RunEvent {
         tier: String,
         /// Sub-agents a wave may have.
         cap: u32,
-        /// The signal that decided, when one did.
+        /// Name of the signal that decided, when one did.
         deciding: Option<String>,
         /// All signals.
         signals: Vec<SignalReading>,

@@ -16,8 +16,6 @@ use super::published::Purpose;
 use super::time::Now;
 use super::transcript_digest::{Growth, TurnOver};
 
-/// Pauses before the recoveries of a turn; their number is the limit (recovery §1.8: 5 s, then 30 s).
-pub const TURN_BACKOFF: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(30)];
 /// How often a turn may be continued after `--max-turns` (field-reports D09: while the budget lasts, with a
 /// counter of our own as backstop).
 const MAX_TURN_CONTINUES: u32 = 5;

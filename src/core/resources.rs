@@ -253,6 +253,14 @@ pub struct SignalTier {
     pub threshold: Option<Threshold>,
 }
 
+impl SignalTier {
+    /// The value with its unit, for people; `unknown` when it was not measured.
+    #[must_use]
+    pub fn value_words(&self) -> String {
+        self.value.map_or_else(|| "unknown".to_owned(), |value| self.signal.show(value))
+    }
+}
+
 impl fmt::Display for SignalTier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { signal, tier, value, threshold } = self;

@@ -514,13 +514,13 @@ fn verdict_event(iteration: u32, verdict: &ResourceVerdict) -> RunEvent {
         iteration,
         tier: verdict.tier.to_string(),
         cap: verdict.cap,
-        deciding: verdict.deciding.map(|deciding| deciding.to_string()),
+        deciding: verdict.deciding.map(|deciding| deciding.signal.to_string()),
         signals: verdict
             .signals
             .iter()
             .map(|signal| SignalReading {
                 signal: signal.signal.to_string(),
-                value: signal.to_string(),
+                value: signal.value_words(),
                 tier: signal.tier.to_string(),
             })
             .collect(),

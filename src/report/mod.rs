@@ -408,11 +408,7 @@ impl RunSummary {
             return self.next.clone();
         }
         let run = self.run_id.as_deref().map(|id| format!(" {id}")).unwrap_or_default();
-        vec![
-            "autopilot status".to_owned(),
-            format!("autopilot resume{run}"),
-            format!("autopilot explain{run}"),
-        ]
+        vec!["autopilot status".to_owned(), format!("autopilot resume{run}")]
     }
 
     /// How it came out, in a few words.

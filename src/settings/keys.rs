@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::key::{Group, Setting, Spec, closest};
-use super::kinds::{Choice, Flag, List, Number, OptionalFile, OptionalText, Program, Text};
+use super::kinds::{Choice, Flag, List, Number, OptionalFile, OptionalText, Pauses, Program, Text};
 use super::{Billing, Chain};
 use crate::core::mode::Mode;
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 30] = [
+pub static ALL: [&dyn Setting; 31] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -23,6 +23,7 @@ pub static ALL: [&dyn Setting; 30] = [
     &TURN_TIMEOUT,
     &EXIT_GRACE,
     &MAX_WAIT,
+    &TURN_BACKOFF,
     &MODE,
     &PROMPT,
     &PROMPT_FILE,
@@ -228,6 +229,18 @@ pub static MAX_WAIT: Number<Duration> = Number::new(
     hours,
 );
 
+/// Pauses before a turn is tried again.
+pub static TURN_BACKOFF: Pauses = Pauses {
+    spec: file_only(
+        "turn-backoff",
+        "AUTOPILOT_TURN_BACKOFF",
+        Group::Deadlines,
+        "S,S",
+        "Seconds to pause before each recovery of a turn that crashed, hung or met a passing failure",
+    ),
+    default: "5, 30",
+};
+
 /// Mode of every session.
 pub static MODE: Choice<Option<Mode>> = Choice {
     spec: spec(
@@ -403,9 +416,9 @@ pub static BILLING: Choice<Billing> = Choice {
         "AUTOPILOT_BILLING",
         Group::Claude,
         "WHO",
-        "Hide API keys and provider switches from claude so that only the subscription pays, or pass them on",
+        "Pass API keys and provider switches on to claude, or hide them so that only the subscription pays",
     ),
-    options: &[("subscription", Billing::Subscription), ("inherit", Billing::Inherit)],
+    options: &[("inherit", Billing::Inherit), ("subscription", Billing::Subscription)],
 };
 
 /// Start nothing.

@@ -1,6 +1,7 @@
 //! The kinds of settings: numbers with bounds, words, texts, paths, switches.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::key::{Context, Key, Reading, Refusal, Setting, Spec, closest, parse_number};
 use super::value::{Raw, Shown, number_text};
@@ -339,6 +340,76 @@ impl Key for List {
 
     fn default(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+/// Pauses in seconds, separated by commas; none at all is possible.
+pub struct Pauses {
+    /// Name, variable, heading, help.
+    pub spec: Spec,
+    /// Default.
+    pub default: &'static str,
+}
+
+/// Most pauses that are taken, and the longest of them in seconds.
+const MAX_PAUSES: usize = 10;
+const LONGEST_PAUSE: f64 = 3600.0;
+
+impl Pauses {
+    fn parse(text: &str) -> Option<Vec<Duration>> {
+        let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+        let pauses: Option<Vec<Duration>> = parts
+            .iter()
+            .map(|part| {
+                let seconds = parse_number(part).ok().filter(|seconds| *seconds <= LONGEST_PAUSE)?;
+                Duration::try_from_secs_f64(seconds).ok()
+            })
+            .collect();
+        pauses.filter(|pauses| pauses.len() <= MAX_PAUSES)
+    }
+}
+
+impl Setting for Pauses {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn default_shown(&self) -> Option<Shown> {
+        Some(Shown::Text(self.default.to_owned()))
+    }
+
+    fn default_words(&self) -> String {
+        self.default.to_owned()
+    }
+
+    fn bounds(&self) -> String {
+        format!("at most {MAX_PAUSES}, each 0 to {LONGEST_PAUSE}")
+    }
+
+    fn example(&self) -> Shown {
+        Shown::Text("5, 30, 120".to_owned())
+    }
+}
+
+impl Key for Pauses {
+    type Out = Vec<Duration>;
+
+    fn read(&self, raw: &Raw, _: &Context<'_>) -> Result<Reading<Vec<Duration>>, Refusal> {
+        let text = match raw {
+            Raw::Text(text) => Some(text.clone()),
+            Raw::Variable(text) => text.to_str().map(ToOwned::to_owned),
+            Raw::List(items) => Some(items.join(",")),
+            Raw::Number(number) => Some(number_text(*number)),
+            _ => None,
+        };
+        let expected = || Refusal::expected(format!("seconds, separated by commas: {}", self.bounds()));
+        let text = text.ok_or_else(expected)?;
+        let pauses = Pauses::parse(&text).ok_or_else(expected)?;
+        Ok(Reading::plain(pauses, Shown::Text(text)))
+    }
+
+    fn default(&self) -> Vec<Duration> {
+        Pauses::parse(self.default).unwrap_or_default()
     }
 }
 

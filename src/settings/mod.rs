@@ -87,6 +87,8 @@ pub struct Deadlines {
     pub exit_grace: Duration,
     /// Longest sleep for a usage limit, 0 to 8 days.
     pub max_wait: Duration,
+    /// Pauses before the recoveries of a turn; their number is the limit (recovery §1.8).
+    pub turn_backoff: Vec<Duration>,
 }
 
 /// What is worked on, and how.

@@ -77,6 +77,7 @@ pub fn resolve(
             turn: r.take(&keys::TURN_TIMEOUT)?,
             exit_grace: r.take(&keys::EXIT_GRACE)?,
             max_wait: r.take(&keys::MAX_WAIT)?,
+            turn_backoff: r.take(&keys::TURN_BACKOFF)?,
         },
         work: Work {
             mode: r.take(&keys::MODE)?,

@@ -212,7 +212,7 @@ pub(crate) fn events() -> Vec<(i64, RunEvent)> {
                 cost_usd: None,
                 seconds: 9_002.0,
                 limit_wait_seconds: 4_020,
-                next: vec!["autopilot explain".into(), "autopilot resume".into()],
+                next: vec!["autopilot status".into(), "autopilot resume".into()],
             },
         ),
     ]

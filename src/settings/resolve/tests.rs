@@ -56,6 +56,7 @@ fn defaults_are_those_of_the_design() {
             turn: Duration::from_mins(90),
             exit_grace: Duration::from_secs(15),
             max_wait: Duration::from_hours(6),
+            turn_backoff: vec![Duration::from_secs(5), Duration::from_secs(30)],
         },
         work: Work {
             mode: None,
