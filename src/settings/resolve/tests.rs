@@ -74,7 +74,7 @@ fn defaults_are_those_of_the_design() {
             allowed_tools: Vec::new(),
             mcp_config: Vec::new(),
             args: Vec::new(),
-            billing: crate::settings::Billing::Subscription,
+            billing: crate::settings::Billing::Inherit,
         },
         safety: Safety { dry_run: false, allow_nested: false },
     };
