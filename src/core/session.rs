@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::event::{Effect, Effects, Event, SessionClose, StopLevel};
 use super::evidence::Evidence;
@@ -173,10 +174,11 @@ impl Session {
         let evidence = &self.turn.evidence;
         self.denials += u32::try_from(evidence.denied.len()).unwrap_or(u32::MAX);
         self.agents_started += evidence.agents_started;
-        // Follow the id the CLI confirmed with a good result (field-reports H06, H11).
+        // Follow the id the CLI confirmed with a good result, if it is one (field-reports H05, H06, H11).
         if let Some(result) = &evidence.result
             && !result.is_error
             && let Some(id) = result.session_id.as_ref().filter(|id| **id != self.conversation.id)
+            && Uuid::parse_str(id).is_ok()
         {
             let old = std::mem::replace(&mut self.conversation.id, id.clone());
             self.conversation.lineage.push(old);

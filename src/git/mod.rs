@@ -82,7 +82,7 @@ pub struct Snapshot {
     pub branch: Option<String>,
     /// Tracked files that differ from `HEAD`, staged or not, unmerged ones included.
     pub dirty: u64,
-    /// Untracked files, ignored ones not among them.
+    /// Untracked files; neither ignored ones nor our own records are among them.
     pub untracked: u64,
     /// Equal for equal dirty states: a hash over names, status, and size and time of the files. A file that
     /// was rewritten with the same content counts as changed.
@@ -186,8 +186,19 @@ async fn rev_parse_path(dir: &Path, what: &str) -> Result<PathBuf, GitError> {
 /// # Errors
 /// Git cannot be run or fails.
 pub async fn snapshot(repo: &Repo) -> Result<Snapshot, GitError> {
-    let args = ["status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--find-renames"];
-    let output = git_ok(&repo.root, &[&args[..], &["--no-ahead-behind"]].concat()).await?;
+    let args = [
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "-z",
+        "--untracked-files=all",
+        "--find-renames",
+        "--no-ahead-behind",
+        "--",
+        // Records of our own are no work of a session.
+        ":(top,exclude).orchestrator",
+    ];
+    let output = git_ok(&repo.root, &args).await?;
     let listing = status::parse(&output.stdout, output.truncated);
     let fingerprint = status::fingerprint(&repo.root, &listing);
     Ok(Snapshot {

@@ -125,6 +125,16 @@ async fn names_that_are_not_text() {
 }
 
 #[tokio::test]
+async fn our_own_records_are_no_work() {
+    let lab = Lab::committed();
+    let repo = discover(&lab.dir.join("repo")).await.unwrap();
+    let before = snapshot(&repo).await.unwrap();
+    fs::create_dir_all(repo.root.join(".orchestrator/metrics")).unwrap();
+    lab.put("repo/.orchestrator/metrics/sessions.jsonl", "{}\n");
+    assert_eq!(snapshot(&repo).await.unwrap(), before);
+}
+
+#[tokio::test]
 async fn the_dirty_state() {
     let lab = Lab::committed();
     lab.put("repo/.gitignore", "ignored\n");

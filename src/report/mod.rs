@@ -247,9 +247,7 @@ impl RunSummary {
             }
             RunEvent::ApiRetry { .. } => self.api_retries = self.api_retries.saturating_add(1),
             RunEvent::Healed { session_id, class, action, why, .. } => {
-                let session =
-                    self.sessions.iter_mut().rev().find(|session| session.session_id == *session_id);
-                if let Some(session) = session {
+                if let Some(session) = self.sessions.last_mut().filter(|session| session.end.is_none()) {
                     session.heals = session.heals.saturating_add(1);
                 }
                 self.heals.push(Heal {
@@ -310,9 +308,11 @@ impl RunSummary {
 
     /// The session that an event speaks of: the one that is open, or a new one.
     fn open_session(&mut self, iteration: u32, session_id: &str) -> &mut SessionSummary {
-        let open = self.sessions.iter().rposition(|session| {
-            session.iteration == iteration && session.session_id == session_id && session.end.is_none()
-        });
+        // The conversation may get a new id on the way (a fresh start); the session stays the same.
+        let open = self
+            .sessions
+            .iter()
+            .rposition(|session| session.iteration == iteration && session.end.is_none());
         let at = open.unwrap_or_else(|| {
             self.sessions.push(SessionSummary {
                 iteration,
@@ -324,6 +324,7 @@ impl RunSummary {
             });
             self.sessions.len() - 1
         });
+        session_id.clone_into(&mut self.sessions[at].session_id);
         &mut self.sessions[at]
     }
 
