@@ -296,16 +296,20 @@ fn epilogue() -> String {
     format!(
         "\
 Examples:
-  autopilot --max-sessions=5 --max-hours=4      overnight, on the tasks of the repository
+  autopilot --max-sessions=5 --max-hours=4 --prompt-file work.md
+                                        overnight, on the work that work.md describes
   autopilot --prompt 'Fix the flaky tests' --verify 'cargo test'
-  autopilot --dry-run                           what would happen; nothing is started
-  autopilot --json --max-sessions=3             a CI job; go on later with `autopilot resume`
+                                        a session counts only if the tests pass after it
+  autopilot --dry-run --prompt-file work.md
+                                        what would happen; nothing is started
+  autopilot --json --max-sessions=3 --prompt-file work.md
+                                        a CI job; go on later with `autopilot resume`
 
 Settings:
   Every option of a run is also a variable (AUTOPILOT_MAX_HOURS=2) and a key (max-hours = 2) in
   .autopilot.toml of the repository or autopilot/config.toml of your configuration folder.
-  The command line comes first, then variables, then the two files. Numbers beyond a bound become the
-  bound. `autopilot config show --origin` says what is in force and where it came from.
+  The command line comes first, then variables, then the two files. A number beyond a bound
+  becomes the bound. `autopilot config show --origin` says what is in force, and why.
 
 Exit codes:
 {}",

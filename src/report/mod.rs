@@ -309,10 +309,8 @@ impl RunSummary {
     /// The session that an event speaks of: the one that is open, or a new one.
     fn open_session(&mut self, iteration: u32, session_id: &str) -> &mut SessionSummary {
         // The conversation may get a new id on the way (a fresh start); the session stays the same.
-        let open = self
-            .sessions
-            .iter()
-            .rposition(|session| session.iteration == iteration && session.end.is_none());
+        let open =
+            self.sessions.iter().rposition(|session| session.iteration == iteration && session.end.is_none());
         let at = open.unwrap_or_else(|| {
             self.sessions.push(SessionSummary {
                 iteration,

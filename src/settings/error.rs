@@ -121,9 +121,7 @@ impl SettingsError {
             }
             SettingsError::TwoPrompts { .. } => vec!["keep one of them".to_owned()],
             SettingsError::BlankPrompt { key, .. } => {
-                vec![format!(
-                    "say what to work on, or leave `{key}` out to work on the tasks of the repository"
-                )]
+                vec![format!("say what to work on, or leave `{key}` out and give a mode")]
             }
         }
     }

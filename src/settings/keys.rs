@@ -263,13 +263,7 @@ pub static MODE: Choice<Option<Mode>> = Choice {
 
 /// The work itself.
 pub static PROMPT: OptionalText = OptionalText {
-    spec: spec(
-        "prompt",
-        "AUTOPILOT_PROMPT",
-        Group::Work,
-        "TEXT",
-        "The work itself, instead of the task files of the repository",
-    ),
+    spec: spec("prompt", "AUTOPILOT_PROMPT", Group::Work, "TEXT", "The work itself, in words"),
     example: "Make the test suite pass",
 };
 

@@ -175,10 +175,13 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
                 return None;
             }
             state.resources = Some(judged);
+            // What decided comes first; what was not measured is left out here, the journal has it.
+            let mut measured: Vec<_> = signals.iter().filter(|signal| signal.value != "unknown").collect();
+            measured.sort_by_key(|signal| Some(&signal.signal) != deciding.as_ref());
             let values: Vec<String> =
-                signals.iter().map(|signal| format!("{} {}", signal.signal, signal.value)).collect();
+                measured.iter().map(|signal| format!("{} {}", signal.signal, signal.value)).collect();
             let mut line = format!("resources {tier}");
-            if let Some(deciding) = deciding {
+            if let Some(deciding) = deciding.as_ref().filter(|_| tier != "green") {
                 _ = write!(line, " because of {deciding}");
             }
             if !values.is_empty() {
