@@ -59,11 +59,11 @@ pub fn all() -> impl Iterator<Item = EnvVar> {
     settings.chain(OTHERS)
 }
 
-/// The table as Markdown, for the README.
+/// The table of [`OTHERS`] as Markdown, for the README; those of the settings stand in the table of settings.
 #[must_use]
 pub fn markdown() -> String {
     let mut text = String::from("| variable | meaning |\n|---|---|\n");
-    for variable in all() {
+    for variable in OTHERS {
         let _ = writeln!(text, "| `{}` | {} |", variable.name, variable.about);
     }
     text

@@ -12,3 +12,5 @@
 mod fake_claude;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod readme;
