@@ -18,10 +18,9 @@ use crate::journal::records::has_run;
 use crate::journal::writer::Journal;
 use crate::process::{Cookie, Graces, ProcessId, sweep_orphans};
 use crate::report::{RunOutcome, RunSummary};
+use crate::settings::env_vars;
 use crate::state::layout::Layout;
 use crate::state::lock::{Acquired, Holder, RunLock};
-
-use super::run::COOKIE;
 
 /// Grace for what a dead run left. It may be writing a file.
 const GRACES: Graces = Graces { terminate: Duration::from_secs(5), kill: Duration::from_secs(5) };
@@ -42,7 +41,7 @@ pub(super) async fn settle(layout: &Layout, acquired: Acquired) -> (RunLock, Vec
     }
     let mut all_settled = true;
     for holder in &previous {
-        let cookie = Cookie::new(COOKIE, holder.cookie.clone());
+        let cookie = Cookie::new(env_vars::AUTOPILOT_COOKIE, holder.cookie.clone());
         let recorded = ProcessId { pid: holder.pid, start_time: holder.pid_start_time };
         let recorded = if holder.pid_start_time > 0 { vec![recorded] } else { Vec::new() };
         let report = sweep_orphans(&cookie, &recorded, GRACES).await;

@@ -24,6 +24,7 @@ use crate::journal::reader::read_journal;
 use crate::journal::writer::Journal;
 use crate::process::{Cookie, ProcessId};
 use crate::report::RunSummary;
+use crate::settings::env_vars;
 use crate::settings::layer::Layer;
 use crate::settings::{self, Settings};
 use crate::state::atomic;
@@ -34,9 +35,6 @@ use crate::ui::printer::Printer;
 
 use super::watcher::{self, Watcher};
 use super::{config, next_steps, plan, remains, start};
-
-/// Name of the environment pair that marks what a run starts. Its value is unique, unlike a run id.
-pub(super) const COOKIE: &str = "AUTOPILOT_COOKIE";
 
 /// A run as the command line asks for it.
 pub(super) struct Request {
@@ -116,7 +114,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
 
     let (run_id, run_dir) = run_id::claim_run_dir(&layout, &base_id)
         .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
-    let cookie = Cookie::new(COOKIE, Uuid::new_v4().to_string());
+    let cookie = Cookie::new(env_vars::AUTOPILOT_COOKIE, Uuid::new_v4().to_string());
     let (mut lock, dead) =
         remains::settle(&layout, take_lock(&layout, &run_id, &run_dir, &cookie, started)?).await;
 

@@ -13,6 +13,10 @@ use super::keys;
 pub const AUTOPILOT_LOG: &str = "AUTOPILOT_LOG";
 /// Set for sessions and all they start: the id of the run they belong to.
 pub const AUTOPILOT_RUN_ID: &str = "AUTOPILOT_RUN_ID";
+/// Unique mark of everything a run starts; its next start finds orphans by it.
+pub const AUTOPILOT_COOKIE: &str = "AUTOPILOT_COOKIE";
+/// Unique mark of a helper such as git.
+pub const AUTOPILOT_HELPER_ID: &str = "AUTOPILOT_HELPER_ID";
 /// No colour, whatever its value, unless it is empty.
 pub const NO_COLOR: &str = "NO_COLOR";
 /// Set by CI systems.
@@ -38,9 +42,11 @@ pub struct EnvVar {
 }
 
 /// The variables that are not settings.
-pub const OTHERS: [EnvVar; 9] = [
+pub const OTHERS: [EnvVar; 11] = [
     EnvVar { name: AUTOPILOT_LOG, about: "filter of the debug log on stderr, for example `autopilot=debug`" },
     EnvVar { name: AUTOPILOT_RUN_ID, about: "set for everything a run starts; a run that finds it refuses" },
+    EnvVar { name: AUTOPILOT_COOKIE, about: "set for everything a run starts, so that orphans are found" },
+    EnvVar { name: AUTOPILOT_HELPER_ID, about: "set for helpers such as git, so that they are found" },
     EnvVar { name: NO_COLOR, about: "not empty: no colour, unless --color=always" },
     EnvVar { name: CI, about: "not empty: no progress bar" },
     EnvVar { name: TERM, about: "`dumb`: no colour and no progress bar" },
@@ -105,7 +111,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
-        assert_eq!(markdown().lines().count(), count + 2);
+        assert_eq!(markdown().lines().count(), OTHERS.len() + 2);
     }
 
     #[test]
