@@ -19,7 +19,7 @@ pub(super) async fn demo(json: bool, printer: &Printer) -> Result<Exit, CliError
             .hinted("the demo needs git and a temporary folder")
     })?;
     printer.say(&format!(
-        "A scratch repository in {}; a scripted agent plays Claude Code. Everything else is real.\n",
+        "A scratch repository in {}.\nA scripted agent plays Claude Code; everything else is real.\n",
         demo.repo.display()
     ));
     let argv = vec![

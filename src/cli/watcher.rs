@@ -55,6 +55,10 @@ impl Observer for Watcher<'_> {
             }
         }
         self.progress.observe(event, now);
+        // The summary that follows says the same, and more.
+        if matches!(event, RunEvent::RunEnded { .. }) {
+            return;
+        }
         if let Some(line) = plain::render(event, now.since(self.started), &mut self.plain) {
             let printer = self.printer;
             self.progress.above(|| printer.say(&line));

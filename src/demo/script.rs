@@ -32,13 +32,13 @@ pub(super) const PARTS: [Part; SESSIONS as usize] = [
         title: "where to look",
         text: "# Where to look\n\nThe record of the run is one line in `.orchestrator/metrics/autopilot.jsonl`. \
                Every decision,\nwith its inputs, is under `.orchestrator/autopilot/runs/`.\n\n    autopilot \
-               report\n    autopilot explain\n",
+               status\n",
     },
     Part {
         path: "guide/3-your-own-repository.md",
         title: "your own repository",
         text: "# Your own repository\n\nSee first what would happen, then let it run.\n\n    autopilot \
-               doctor\n    autopilot --dry-run\n    autopilot --max-sessions=3 --max-hours=4\n",
+               doctor\n    autopilot --dry-run\n    autopilot --max-sessions=3 --prompt-file work.md\n",
     },
 ];
 

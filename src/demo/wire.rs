@@ -42,7 +42,7 @@ pub(super) fn api_retry(session_id: &str) -> Value {
 pub(super) fn assistant_message(content: &Value, stop_reason: Option<&str>) -> Value {
     json!({
         "id": format!("msg_demo_{}", Uuid::new_v4().simple()), "type": "message", "role": "assistant",
-        "model": MODEL, "content": [content], "stop_reason": stop_reason, "usage": usage(),
+        "model": MODEL, "content": [content], "stop_reason": stop_reason, "usage": message_usage(),
     })
 }
 
@@ -61,6 +61,14 @@ pub(super) fn message_line(kind: &str, session_id: &str, message: &Value) -> Val
     json!({
         "type": kind, "message": message, "parent_tool_use_id": null, "session_id": session_id,
         "uuid": new_uuid(),
+    })
+}
+
+/// What one message of a turn says it used; several make up a turn.
+fn message_usage() -> Value {
+    json!({
+        "input_tokens": 4, "output_tokens": 160, "cache_read_input_tokens": 2_000,
+        "cache_creation_input_tokens": 100,
     })
 }
 

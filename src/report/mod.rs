@@ -245,6 +245,9 @@ impl RunSummary {
                 session.mode = Some(*mode);
                 session.started_at = Some(at);
             }
+            RunEvent::Initialised { cli_version: Some(version), .. } => {
+                self.claude_version = Some(version.clone());
+            }
             RunEvent::ApiRetry { .. } => self.api_retries = self.api_retries.saturating_add(1),
             RunEvent::Healed { session_id, class, action, why, .. } => {
                 if let Some(session) = self.sessions.last_mut().filter(|session| session.end.is_none()) {

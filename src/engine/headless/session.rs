@@ -209,9 +209,7 @@ impl Reader<'_> {
                     if read == 0 {
                         stdout = None;
                     } else {
-                        if let Err(error) = self.stdout_log.write_all(&out) {
-                            tracing::debug!(%error, "raw log");
-                        }
+                        self.log(&out, read < CHUNK);
                         let found = self.output.push(&out);
                         out.clear();
                         self.take(found).await;
@@ -232,6 +230,17 @@ impl Reader<'_> {
         // A log that cannot be written must not spoil the outcome; the journal reports a full disk itself.
         drop(self.stdout_log.flush());
         end.unwrap_or_default()
+    }
+
+    /// A quiet stream is flushed: after a crash of the driver the raw log shows what came last.
+    fn log(&mut self, bytes: &[u8], quiet: bool) {
+        let written = self
+            .stdout_log
+            .write_all(bytes)
+            .and_then(|()| if quiet { self.stdout_log.flush() } else { Ok(()) });
+        if let Err(error) = written {
+            tracing::debug!(%error, "raw log");
+        }
     }
 
     async fn take(&mut self, found: Found) {

@@ -41,7 +41,8 @@ pub(super) fn run_started(event: &RunEvent, state: &mut PlainState) -> Option<En
     };
     let program = match claude_version {
         Some(version) => format!("{claude} {version}"),
-        None => format!("{claude}, version unknown"),
+        // It introduces itself when the first session starts.
+        None => claude.clone(),
     };
     let mut entry = EntryText::new(Tone::Strong, format!("run {run_id}: at most {budget}"))
         .with(Tone::Plain, state.foreign(&place, 0))
