@@ -333,14 +333,15 @@ impl Run {
     }
 
     fn forward(&mut self, now: Now, mut event: Event, effects: &mut Effects) {
-        let State::InSession(mut session) = std::mem::replace(&mut self.state, State::Idle) else { return };
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);
+        // What comes between sessions or after the end is late: the state stays as it is.
+        let State::InSession(session) = &mut self.state else { return };
         let mut shared = Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed };
-        let end = session.step(&mut event, &mut shared);
-        match end {
-            None => self.state = State::InSession(session),
-            Some(end) => self.session_over(now, &session, &end, effects),
+        if let Some(end) = session.step(&mut event, &mut shared)
+            && let State::InSession(session) = std::mem::replace(&mut self.state, State::Idle)
+        {
+            self.session_over(now, &session, &end, effects);
         }
     }
 
