@@ -238,13 +238,21 @@ fn without_result(evidence: &Evidence) -> Outcome {
             return Outcome::new(Class::EnvRefused, 1.0, line);
         }
     }
-    if let Some((class, status, words)) = last_api_error(evidence)
+    let api_error = last_api_error(evidence);
+    // A limit looks like any other 429 in the conversation: event and words come first (field-reports E09).
+    if evidence.rejected_window().is_some() {
+        return Outcome::new(Class::UsageLimit, 0.9, "a usage window is rejected and no result came");
+    }
+    if let Some((_, _, words)) = &api_error
+        && says_limit(words)
+    {
+        return Outcome::new(Class::UsageLimit, 0.9, first_line(words))
+            .because("the failure stands in the conversation; no result came");
+    }
+    if let Some((class, status, words)) = api_error
         && let Some(outcome) = of_api_failure(status, "", "", class.as_deref().unwrap_or_default(), &words)
     {
         return outcome.because("the failure stands in the conversation; no result came");
-    }
-    if evidence.rejected_window().is_some() {
-        return Outcome::new(Class::UsageLimit, 0.9, "a usage window is rejected and no result came");
     }
     if says_login(stderr) {
         return Outcome::new(Class::Auth, 0.8, first_line(stderr));

@@ -40,8 +40,6 @@ pub struct Ledger {
     totals: HashMap<String, (UsageByModel, Option<f64>)>,
     /// Estimates of the attempt that runs now, by message.
     open: BTreeMap<String, Tokens>,
-    /// Whether the running attempt has been settled by a result.
-    settled: bool,
     estimated: bool,
 }
 
@@ -60,7 +58,6 @@ impl Ledger {
     /// An attempt begins.
     pub fn begin_attempt(&mut self) {
         self.open.clear();
-        self.settled = false;
     }
 
     /// A message said what it used so far.
@@ -106,12 +103,11 @@ impl Ledger {
             entry.1 = total_cost;
         }
         self.open.clear();
-        self.settled = true;
     }
 
-    /// An attempt is over; without a result its messages are charged as they are.
+    /// An attempt is over; messages that no result settled are charged as they are.
     pub fn end_attempt(&mut self) {
-        if !self.settled && !self.open.is_empty() {
+        if !self.open.is_empty() {
             let estimate = self.open_estimate();
             self.run.add(estimate);
             self.session.add(estimate);

@@ -21,6 +21,9 @@ use super::transcript_digest::{Growth, TurnOver};
 const MAX_TURN_CONTINUES: u32 = 5;
 /// Pause before asking again when a limit does not say when it resets (recovery §4.5).
 const UNKNOWN_RESET: Duration = Duration::from_mins(5);
+/// Deterministic failures of one conversation after which it is left, even if each has words of its own
+/// (field-reports G00: the wordings do not end).
+const MOST_POISONINGS: u32 = 3;
 /// Longest of the growing pauses while a limit that should be over still holds (field-reports E06).
 const LONGEST_PROBE_PAUSE: Duration = Duration::from_hours(1);
 
@@ -31,14 +34,18 @@ pub struct History {
     pub recoveries: u32,
     /// Causes for which a fresh conversation was already started; one each.
     pub fresh_starts: BTreeSet<Class>,
-    /// The last deterministic failure, with digits and ids removed (field-reports G00).
+    /// The last deterministic failure of this conversation, with digits and ids removed (field-reports G00).
     pub last_poison: Option<String>,
+    /// Deterministic failures of this conversation, whatever their words.
+    pub poisonings: u32,
     /// Continues after `--max-turns`.
     pub turn_continues: u32,
     /// Continues after background work was cut.
     pub background_continues: u32,
     /// Waits for a usage limit in a row.
     pub limit_waits: u32,
+    /// What they add up to.
+    pub limit_waited: Duration,
 }
 
 /// What to do after an attempt.
@@ -104,6 +111,7 @@ pub fn decide(
     let why = outcome.reasons.join("; ");
     if outcome.class != Class::UsageLimit {
         history.limit_waits = 0;
+        history.limit_waited = Duration::ZERO;
     }
     match outcome.class {
         Class::Ok | Class::OkExitAnomaly | Class::Denied | Class::Budget | Class::HungAfterResult => {
@@ -134,7 +142,8 @@ pub fn decide(
         }
         Class::PoisonedSession => {
             let signature = without_numbers(&why);
-            if history.last_poison.as_ref() == Some(&signature) {
+            history.poisonings += 1;
+            if history.last_poison.as_ref() == Some(&signature) || history.poisonings >= MOST_POISONINGS {
                 fresh_once(outcome.class, history, why)
             } else {
                 // One retry of the same conversation: some of these pass by themselves (field-reports G07).
@@ -202,6 +211,7 @@ fn again(prompt: Option<Purpose>, fresh: bool, after: Duration, why: String) -> 
 fn fresh_once(class: Class, history: &mut History, why: String) -> Action {
     if history.fresh_starts.insert(class) {
         history.last_poison = None;
+        history.poisonings = 0;
         again(Some(Purpose::Reconcile), true, Duration::ZERO, why)
     } else {
         Action::GiveUp { why: format!("{why}; a fresh conversation met the same") }
@@ -229,10 +239,17 @@ fn wait_for_limit(
         }
         None => probe_pause,
     };
-    if pause > policy.max_wait {
+    history.limit_waited = history.limit_waited.saturating_add(pause);
+    // A limit that goes on holding after its reset is bounded as well (field-reports E06).
+    if history.limit_waited > policy.max_wait {
+        let minutes = pause.as_secs() / 60;
         return Action::NeedsPerson {
             class: Class::UsageLimit,
-            why: format!("{why}; it resets in {} min, beyond --max-wait", pause.as_secs() / 60),
+            why: if history.limit_waits > 1 {
+                format!("{why}; it still holds, and {minutes} min more would be beyond --max-wait")
+            } else {
+                format!("{why}; it resets in {minutes} min, beyond --max-wait")
+            },
         };
     }
     let until = now.wall.checked_add(pause).unwrap_or(Timestamp::MAX);

@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::event::{Effect, Effects, Event, RunEnd, StopLevel};
-use super::kill_switch::{self, Fired, KillSwitch, Stall};
+use super::kill_switch::{self, Fired, KillSwitch};
 use super::mode::{self, Mode, Signals};
 use super::outcome::Class;
 use super::published::{Purpose, RunEvent, SignalReading, SwitchInputs};
@@ -205,7 +205,9 @@ impl Run {
                 self.looked(now, &mut effects);
             }
             Event::Spawned { attempt, pid } => {
-                effects.publish(RunEvent::AttemptSpawned { attempt, pid });
+                if self.running_attempt() == Some(attempt) {
+                    effects.publish(RunEvent::AttemptSpawned { attempt, pid });
+                }
             }
             Event::Recorded(Err(why)) => {
                 self.journal_failure.get_or_insert(why);
@@ -249,6 +251,10 @@ impl Run {
         self.verdict_at_start.get_or_insert_with(|| verdict.tier.to_string());
 
         let inputs = self.inputs(now, verdict.tier.to_string(), peers);
+        if self.journal_failure.is_some() {
+            self.finish_unwritable(now, effects);
+            return;
+        }
         let fired = self
             .aborted("AbortSignal triggered before iteration")
             .or_else(|| kill_switch::before_session(&inputs));
@@ -307,7 +313,7 @@ impl Run {
         let interrupted = self.interrupted.take();
         let conversation = if let Some(id) = interrupted {
             first = Purpose::Reconcile;
-            Some(Conversation { id, lineage: Vec::new(), used: true, spare_ids: Vec::new() })
+            Some(Conversation { id, used: true, spare_ids: Vec::new() })
         } else if self.limits.chain == Chain::Resume {
             self.last_conversation.take()
         } else {
@@ -323,7 +329,7 @@ impl Run {
                 self.finish(now, Some(fired), None, effects);
                 return;
             };
-            Conversation { id, lineage: Vec::new(), used: false, spare_ids }
+            Conversation { id, used: false, spare_ids }
         };
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);
@@ -333,14 +339,15 @@ impl Run {
     }
 
     fn forward(&mut self, now: Now, mut event: Event, effects: &mut Effects) {
-        let State::InSession(mut session) = std::mem::replace(&mut self.state, State::Idle) else { return };
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);
+        // What comes between sessions or after the end is late: the state stays as it is.
+        let State::InSession(session) = &mut self.state else { return };
         let mut shared = Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed };
-        let end = session.step(&mut event, &mut shared);
-        match end {
-            None => self.state = State::InSession(session),
-            Some(end) => self.session_over(now, &session, &end, effects),
+        if let Some(end) = session.step(&mut event, &mut shared)
+            && let State::InSession(session) = std::mem::replace(&mut self.state, State::Idle)
+        {
+            self.session_over(now, &session, &end, effects);
         }
     }
 
@@ -354,9 +361,8 @@ impl Run {
         if end.completed {
             self.iterations += 1;
         }
-        if let Some(why) = self.journal_failure.clone() {
-            let fired = Fired { switch: KillSwitch::FailedWave, detail: why };
-            self.finish(now, Some(fired), Some((Class::Disk, true)), effects);
+        if self.journal_failure.is_some() {
+            self.finish_unwritable(now, effects);
             return;
         }
         self.last_conversation = Some(session.conversation.clone());
@@ -372,11 +378,7 @@ impl Run {
         if failed_verification {
             inputs.failed = Some(inputs.failed.unwrap_or(0.0).max(0.0) + 1.0);
         }
-        let stall = end.silence.map(|silence| Stall {
-            seconds: silence.as_secs(),
-            threshold: self.limits.stall_timeout.as_secs(),
-            marker: "stream",
-        });
+        let stall = end.stall.clone();
         if stall.is_some() {
             self.stalls += 1;
         }
@@ -485,6 +487,13 @@ impl Run {
             end.needs_person = needs_person;
         }
         self.close(end, effects);
+    }
+
+    /// The run's own files cannot be written: a person has to make room.
+    fn finish_unwritable(&mut self, now: Now, effects: &mut Effects) {
+        let detail = self.journal_failure.clone().unwrap_or_default();
+        let fired = Fired { switch: KillSwitch::FailedWave, detail };
+        self.finish(now, Some(fired), Some((Class::Disk, true)), effects);
     }
 
     fn finish_planned(&mut self, now: Now, detail: String, effects: &mut Effects) {

@@ -1,13 +1,12 @@
 //! One session: the work turn, the turn that hands in a missing report, and what they add up to.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::event::{Effect, Effects, Event, SessionClose, StopLevel};
 use super::evidence::Evidence;
 use super::fact::Fact;
+use super::kill_switch::Stall;
 use super::mode::Mode;
 use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, Verification, Work};
@@ -22,10 +21,21 @@ pub(super) struct SessionEnd {
     pub(super) completed: bool,
     pub(super) class: Class,
     pub(super) why: String,
-    /// Silence of a hang that nothing healed.
-    pub(super) silence: Option<Duration>,
+    /// A hang that nothing healed.
+    pub(super) stall: Option<Stall>,
     pub(super) needs_person: bool,
     pub(super) aborted: bool,
+}
+
+/// Where a session stands.
+#[derive(Debug)]
+enum Stage {
+    /// Its turns run.
+    Working,
+    /// Its turns are over; what it did is being measured.
+    Measuring(SessionEnd),
+    /// Its record is being written.
+    Recording(SessionEnd),
 }
 
 /// The state of a session.
@@ -44,7 +54,7 @@ pub(super) struct Session {
     /// The work turn's class, while the close turn runs.
     work_class: Class,
     work_why: String,
-    end: Option<SessionEnd>,
+    stage: Stage,
     work: Option<Work>,
     verification: Option<Verification>,
     contradictions: Vec<String>,
@@ -82,7 +92,7 @@ impl Session {
             report_source: ReportSource::Derived,
             work_class: Class::Ok,
             work_why: String::new(),
-            end: None,
+            stage: Stage::Working,
             work: None,
             verification: None,
             contradictions: Vec::new(),
@@ -107,9 +117,23 @@ impl Session {
 
     /// Takes an event in; returns how the session ended once it is recorded.
     pub(super) fn step(&mut self, event: &mut Event, shared: &mut Shared<'_>) -> Option<SessionEnd> {
-        // Over, and only being measured and recorded: nothing may start the turn again.
-        if self.end.is_some() && !matches!(event, Event::Measured { .. } | Event::Recorded(_)) {
-            return None;
+        match (&self.stage, &mut *event) {
+            (Stage::Working, Event::Measured { .. } | Event::Recorded(_)) => return None,
+            (Stage::Working, _) => {}
+            (Stage::Measuring(end), Event::Measured { work, verification }) => {
+                let (end, work, verification) = (end.clone(), work.take(), verification.take());
+                self.measured(end, work, verification, shared);
+                return None;
+            }
+            // `--verify` may take long; who wants to leave now does not wait for it.
+            (Stage::Measuring(end), Event::Stop { level, .. }) if *level >= StopLevel::Interrupt => {
+                let end = end.clone();
+                self.measured(end, None, None, shared);
+                return None;
+            }
+            (Stage::Recording(end), Event::Recorded(_)) => return Some(end.clone()),
+            // Over, and only being measured and recorded: nothing may start the turn again.
+            (Stage::Measuring(_) | Stage::Recording(_), _) => return None,
         }
         let turn_end = match event {
             Event::Inspected { session_id, digest } => {
@@ -132,17 +156,14 @@ impl Session {
                 None
             }
             Event::Timer(timer) => self.turn.timer(*timer, &self.conversation, shared),
-            Event::Suspended { .. } => {
-                self.turn.suspended(shared);
+            Event::Suspended { asleep } => {
+                self.turn.suspended(*asleep, shared);
                 None
             }
             Event::Stop { level, .. } => self.turn.stop(*level, shared),
-            Event::Measured { work, verification } => {
-                self.measured(work.take(), verification.take(), shared);
-                None
-            }
-            Event::Recorded(_) => return self.end.take(),
-            Event::Start
+            Event::Measured { .. }
+            | Event::Recorded(_)
+            | Event::Start
             | Event::Sampled { .. }
             | Event::Surveyed(_)
             | Event::Snapshotted
@@ -171,17 +192,16 @@ impl Session {
 
     fn turn_over(&mut self, turn_end: TurnEnd, shared: &mut Shared<'_>) {
         self.attempts += self.turn.attempts;
+        self.denials = self.denials.saturating_add(u32::try_from(self.turn.denials).unwrap_or(u32::MAX));
+        self.agents_started += self.turn.agents_started;
         let evidence = &self.turn.evidence;
-        self.denials += u32::try_from(evidence.denied.len()).unwrap_or(u32::MAX);
-        self.agents_started += evidence.agents_started;
         // Follow the id the CLI confirmed with a good result, if it is one (field-reports H05, H06, H11).
         if let Some(result) = &evidence.result
             && !result.is_error
             && let Some(id) = result.session_id.as_ref().filter(|id| **id != self.conversation.id)
             && Uuid::parse_str(id).is_ok()
         {
-            let old = std::mem::replace(&mut self.conversation.id, id.clone());
-            self.conversation.lineage.push(old);
+            self.conversation.rename(id.clone(), shared.effects);
         }
         if let Some(value) = structured_output(evidence) {
             self.take_report(&value, shared);
@@ -209,27 +229,20 @@ impl Session {
             {
                 self.finish_work(shared);
             }
-            TurnEnd::Failed { class, why, silence } => self.finish(
+            TurnEnd::Failed { class, why, stall } => self.finish(
                 SessionEnd {
                     // A hang that could not be healed counts, as upstream counts it (design §4).
-                    completed: silence.is_some(),
+                    completed: stall.is_some(),
                     class,
                     why,
-                    silence,
+                    stall,
                     needs_person: false,
                     aborted: false,
                 },
                 shared,
             ),
             TurnEnd::NeedsPerson { class, why } => self.finish(
-                SessionEnd {
-                    completed: false,
-                    class,
-                    why,
-                    silence: None,
-                    needs_person: true,
-                    aborted: false,
-                },
+                SessionEnd { completed: false, class, why, stall: None, needs_person: true, aborted: false },
                 shared,
             ),
             TurnEnd::Aborted => self.finish(
@@ -237,7 +250,7 @@ impl Session {
                     completed: false,
                     class: Class::KilledByDriver,
                     why: "stopped on request".to_owned(),
-                    silence: None,
+                    stall: None,
                     needs_person: false,
                     aborted: true,
                 },
@@ -286,19 +299,24 @@ impl Session {
             None => (self.work_class, self.work_why.clone(), false),
         };
         self.finish(
-            SessionEnd { completed: true, class, why, silence: None, needs_person, aborted: false },
+            SessionEnd { completed: true, class, why, stall: None, needs_person, aborted: false },
             shared,
         );
     }
 
     fn finish(&mut self, end: SessionEnd, shared: &mut Shared<'_>) {
-        let verify = shared.limits.verify && end.completed;
-        self.end = Some(end);
+        let verify = shared.limits.verify && end.completed && shared.stop < Some(StopLevel::Interrupt);
+        self.stage = Stage::Measuring(end);
         shared.effects.push(Effect::Measure { verify });
     }
 
-    fn measured(&mut self, work: Option<Work>, verification: Option<Verification>, shared: &mut Shared<'_>) {
-        let Some(end) = self.end.clone() else { return };
+    fn measured(
+        &mut self,
+        end: SessionEnd,
+        work: Option<Work>,
+        verification: Option<Verification>,
+        shared: &mut Shared<'_>,
+    ) {
         self.work = work;
         self.verification = verification;
         self.contradictions = self.contradict();
@@ -338,6 +356,7 @@ impl Session {
             ended_at: shared.now.wall,
             duration,
         })));
+        self.stage = Stage::Recording(end);
     }
 
     /// Where the claim and ground truth disagree; the worse of the two counts (design §5).

@@ -12,6 +12,7 @@ use super::event::{Effect, Effects, Launch, StopLevel, StopStep};
 use super::evidence::{Evidence, StopCause};
 use super::fact::Fact;
 use super::judge::judge;
+use super::kill_switch::Stall;
 use super::ledger::Ledger;
 use super::outcome::Class;
 use super::published::{Purpose, RunEvent};
@@ -59,8 +60,6 @@ impl Books {
 pub(super) struct Conversation {
     /// Its id now.
     pub(super) id: String,
-    /// Ids it had before (a fresh start after a lost or poisoned one).
-    pub(super) lineage: Vec<String>,
     /// A process was started with this id.
     pub(super) used: bool,
     /// Ids to take when a new one is needed; the core makes none up.
@@ -69,15 +68,23 @@ pub(super) struct Conversation {
 
 impl Conversation {
     /// Goes over to a new id; `false` when there is none left.
-    pub(super) fn renew(&mut self) -> bool {
+    pub(super) fn renew(&mut self, effects: &mut Effects) -> bool {
         match self.spare_ids.pop() {
             Some(id) => {
-                self.lineage.push(std::mem::replace(&mut self.id, id));
+                self.rename(id, effects);
                 self.used = false;
                 true
             }
             None => false,
         }
+    }
+
+    /// Takes another id and says so: both have to be findable (field-reports H01, H06).
+    pub(super) fn rename(&mut self, id: String, effects: &mut Effects) {
+        let old = std::mem::replace(&mut self.id, id);
+        effects.publish(RunEvent::Warning {
+            text: format!("conversation {old} is left; {} takes its place", self.id),
+        });
     }
 }
 
@@ -94,8 +101,8 @@ pub(super) enum TurnEnd {
     Failed {
         class: Class,
         why: String,
-        /// Silence at the end, when that was the reason.
-        silence: Option<Duration>,
+        /// The hang, when that was the reason.
+        stall: Option<Stall>,
     },
     /// A person has to act.
     NeedsPerson { class: Class, why: String },
@@ -127,6 +134,10 @@ struct Running {
     input_closed: bool,
     /// The CLI said it pauses until then (`api_retry`).
     quiet_until: Option<Now>,
+    /// When the first line is due, on the monotonic clock. A suspend moves it.
+    first_line_due: Duration,
+    /// When the turn has to be over, on the monotonic clock. A suspend moves it.
+    turn_due: Duration,
     /// The ladder is under way; further deadlines are moot.
     stopping: bool,
 }
@@ -140,10 +151,13 @@ pub(super) struct Turn {
     /// What the next attempt says.
     prompt: Purpose,
     offset: Option<u64>,
-    started: Option<Now>,
     phase: Phase,
     history: History,
     pub(super) attempts: u32,
+    /// Calls denied in all its attempts.
+    pub(super) denials: usize,
+    /// Sub-agents started in all its attempts.
+    pub(super) agents_started: u32,
     /// Evidence of the last attempt, for the session.
     pub(super) evidence: Evidence,
 }
@@ -162,10 +176,11 @@ impl Turn {
             purpose,
             prompt: purpose,
             offset: None,
-            started: None,
             phase: Phase::Before,
             history: History::default(),
             attempts: 0,
+            denials: 0,
+            agents_started: 0,
             evidence: Evidence::default(),
         }
     }
@@ -214,22 +229,26 @@ impl Turn {
         let resume = digest.resumable != Resumable::No;
         if !resume && conversation.used {
             // Never the same `--session-id` twice (field-reports H13).
-            if !conversation.renew() {
-                return Some(TurnEnd::Failed {
-                    class: Class::NoSession,
-                    why: "no conversation could be started".to_owned(),
-                    silence: None,
-                });
-            }
             if self.purpose == Purpose::Close {
-                // What was to be reported on is gone with the old conversation.
+                // There is nothing left to report on.
                 return Some(TurnEnd::Failed {
                     class: Class::NoSession,
                     why: "the conversation to report on is gone".to_owned(),
-                    silence: None,
+                    stall: None,
+                });
+            }
+            if !conversation.renew(shared.effects) {
+                return Some(TurnEnd::Failed {
+                    class: Class::NoSession,
+                    why: "no conversation could be started".to_owned(),
+                    stall: None,
                 });
             }
             self.offset = Some(0);
+            // "Go on" says nothing to a conversation that does not know what with.
+            if self.prompt == Purpose::Continue {
+                self.prompt = Purpose::Reconcile;
+            }
         } else if !resume && digest.exists {
             quarantine = true;
         }
@@ -238,7 +257,6 @@ impl Turn {
         let attempt = shared.books.attempts;
         let epoch = shared.books.next_epoch();
         self.attempts += 1;
-        self.started.get_or_insert(shared.now);
         conversation.used = true;
         shared.books.ledger.begin_attempt();
         let spend = shared.books.ledger.run();
@@ -271,6 +289,8 @@ impl Turn {
             result_seen: false,
             input_closed: false,
             quiet_until: None,
+            first_line_due: shared.now.mono + shared.limits.first_output_timeout,
+            turn_due: shared.now.mono + shared.limits.turn_timeout,
             stopping: false,
         }));
         None
@@ -305,13 +325,17 @@ impl Turn {
             {
                 running.result_seen = false;
                 shared.effects.arm(TimerKind::Stall, running.epoch, shared.limits.stall_timeout);
+                if running.evidence.stop_cause == Some(StopCause::Operator) {
+                    shared.effects.arm(TimerKind::InterruptGrace, running.epoch, INTERRUPT_GRACE);
+                }
             }
             _ => {}
         }
         // Callbacks of agents that still run need an open stdin; without any, nothing more will be said.
-        if running.result_seen && !running.input_closed && running.evidence.agents_running.is_empty() {
+        if running.result_seen && !running.input_closed && !running.waits_for_agents() {
             running.input_closed = true;
             shared.effects.push(Effect::CloseInput { attempt });
+            shared.effects.arm(TimerKind::ExitGrace, running.epoch, shared.limits.exit_grace);
         }
     }
 
@@ -337,7 +361,7 @@ impl Turn {
                 None
             }
             Phase::Running(running) if timer.epoch == running.epoch && !running.stopping => {
-                running.deadline(timer.kind, self.started, shared);
+                running.deadline(timer.kind, shared);
                 None
             }
             Phase::Before
@@ -371,13 +395,13 @@ impl Turn {
         }
     }
 
-    /// The machine slept: silence during that time proves nothing (field-reports L01).
-    pub(super) fn suspended(&mut self, shared: &mut Shared<'_>) {
+    /// The machine slept: that time proves nothing (field-reports L01). The deadlines move, and a timer that
+    /// ran out meanwhile finds that it is too early.
+    pub(super) fn suspended(&mut self, asleep: Duration, shared: &mut Shared<'_>) {
         if let Phase::Running(running) = &mut self.phase {
             running.evidence.sign_of_life(shared.now);
-            if running.evidence.lines == 0 {
-                shared.effects.arm(TimerKind::FirstOutput, running.epoch, shared.limits.first_output_timeout);
-            }
+            running.first_line_due = shared.now.mono + shared.limits.first_output_timeout;
+            running.turn_due += asleep;
         }
     }
 
@@ -387,7 +411,13 @@ impl Turn {
             Phase::Running(running) => {
                 match level {
                     StopLevel::Finish => {}
-                    StopLevel::Interrupt if running.result_seen || running.stopping => {}
+                    StopLevel::Interrupt if running.stopping => {}
+                    StopLevel::Interrupt if running.result_seen => {
+                        // The turn is over; only agents would keep the process.
+                        if running.waits_for_agents() {
+                            running.end(StopCause::Operator, StopStep::Terminate, shared);
+                        }
+                    }
                     StopLevel::Interrupt => {
                         running.evidence.stop_cause = Some(StopCause::Operator);
                         shared.effects.push(Effect::StopAttempt {
@@ -465,7 +495,9 @@ impl Turn {
             confidence: outcome.confidence,
             reasons: outcome.reasons.clone(),
         });
-        let silence = evidence.silence(shared.now);
+        let stall = hang(&evidence, shared);
+        self.denials += evidence.denied.len();
+        self.agents_started += evidence.agents_started;
         let policy = &shared.limits.recovery;
         let action = recovery::decide(
             shared.now,
@@ -482,11 +514,9 @@ impl Turn {
         match action {
             Action::Accept { why } => Some(TurnEnd::Done { class: outcome.class, why }),
             Action::NeedsPerson { class, why } => Some(TurnEnd::NeedsPerson { class, why }),
-            Action::GiveUp { why } => Some(TurnEnd::Failed {
-                class: outcome.class,
-                why,
-                silence: (outcome.class == Class::Stalled).then_some(silence),
-            }),
+            Action::GiveUp { why } => Some(TurnEnd::Failed { class: outcome.class, why, stall }),
+            // Who asked for an end does not wait hours for a limit, whichever of the two came first.
+            Action::WaitForLimit { .. } if shared.stop.is_some() => Some(TurnEnd::Aborted),
             // A stop that came meanwhile is never overridden by a recovery.
             Action::Again { .. } | Action::WaitForLimit { .. }
                 if shared.stop >= Some(StopLevel::Interrupt) =>
@@ -497,11 +527,12 @@ impl Turn {
             Action::Again { why, .. } | Action::WaitForLimit { why, .. }
                 if self.purpose == Purpose::Close =>
             {
-                Some(TurnEnd::Failed { class: outcome.class, why, silence: None })
+                Some(TurnEnd::Failed { class: outcome.class, why, stall: None })
             }
             Action::Again { prompt, fresh, after, why } => {
-                if fresh && !conversation.renew() {
-                    return Some(TurnEnd::Failed { class: outcome.class, why, silence: None });
+                let session_id = conversation.id.clone();
+                if fresh && !conversation.renew(shared.effects) {
+                    return Some(TurnEnd::Failed { class: outcome.class, why, stall: None });
                 }
                 if fresh {
                     self.offset = None;
@@ -514,7 +545,7 @@ impl Turn {
                     (Some(_), false) => "reconcile",
                 };
                 shared.effects.publish(RunEvent::Healed {
-                    session_id: conversation.id.clone(),
+                    session_id,
                     class: outcome.class,
                     action: action.to_owned(),
                     why,
@@ -559,6 +590,18 @@ pub(super) struct LaunchContext {
     pub(super) cap: u32,
 }
 
+/// The hang that we ended the attempt for, if we did, in the words of the kill-switch.
+fn hang(evidence: &Evidence, shared: &Shared<'_>) -> Option<Stall> {
+    let (took, limit, marker) = match evidence.stop_cause? {
+        StopCause::Stall => (evidence.silence(shared.now), shared.limits.stall_timeout, "stream"),
+        StopCause::TurnTimeout => {
+            (shared.now.since(evidence.started?), shared.limits.turn_timeout, "turn-timeout")
+        }
+        StopCause::FirstOutput | StopCause::ExitGrace | StopCause::Operator => return None,
+    };
+    Some(Stall { seconds: took.as_secs(), threshold: limit.as_secs(), marker })
+}
+
 impl Running {
     fn silence(&self, now: Now) -> Duration {
         let silence = self.evidence.silence(now);
@@ -568,6 +611,11 @@ impl Running {
         }
     }
 
+    /// A background agent still works, and nobody asked for an end.
+    fn waits_for_agents(&self) -> bool {
+        !self.evidence.agents_running.is_empty() && self.evidence.stop_cause != Some(StopCause::Operator)
+    }
+
     fn end(&mut self, cause: StopCause, step: StopStep, shared: &mut Shared<'_>) {
         self.stopping = true;
         // The first cause stays: a hang does not become an operator's stop because the ladder takes long.
@@ -575,11 +623,15 @@ impl Running {
         shared.effects.push(Effect::StopAttempt { attempt: self.attempt, step });
     }
 
-    fn deadline(&mut self, kind: TimerKind, turn_started: Option<Now>, shared: &mut Shared<'_>) {
+    fn deadline(&mut self, kind: TimerKind, shared: &mut Shared<'_>) {
         let limits = shared.limits;
+        let now = shared.now.mono;
         match kind {
             TimerKind::FirstOutput => {
-                if self.evidence.lines == 0 {
+                if self.evidence.lines > 0 {
+                } else if now < self.first_line_due {
+                    shared.effects.arm(kind, self.epoch, self.first_line_due.saturating_sub(now));
+                } else {
                     self.end(StopCause::FirstOutput, StopStep::Terminate, shared);
                 }
             }
@@ -599,7 +651,12 @@ impl Running {
                 }
             }
             TimerKind::Turn => {
-                if !self.result_seen && turn_started.is_some() {
+                if now < self.turn_due {
+                    shared.effects.arm(kind, self.epoch, self.turn_due.saturating_sub(now));
+                } else if self.result_seen && !self.waits_for_agents() {
+                    // On its way out: the exit grace looks after it, unless the turn goes on after all.
+                    shared.effects.arm(kind, self.epoch, limits.exit_grace);
+                } else {
                     self.end(StopCause::TurnTimeout, StopStep::Terminate, shared);
                 }
             }
@@ -608,11 +665,7 @@ impl Running {
                     return;
                 }
                 // A background agent is finite; the stall deadline looks after it (recovery §0.1, D2).
-                let grace = if self.evidence.agents_running.is_empty() {
-                    limits.exit_grace
-                } else {
-                    limits.stall_timeout
-                };
+                let grace = if self.waits_for_agents() { limits.stall_timeout } else { limits.exit_grace };
                 let quiet = self.evidence.silence(shared.now);
                 if quiet < grace {
                     shared.effects.arm(TimerKind::ExitGrace, self.epoch, grace.saturating_sub(quiet));
