@@ -11,4 +11,6 @@
 #[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
+mod run;
+#[cfg(test)]
 mod support;
