@@ -11,6 +11,8 @@
 #[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
+mod kill_switches;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod support;

@@ -12,8 +12,8 @@ use super::run::{Finished, Running, dump};
 /// A report that leaves work for another session.
 pub(crate) const PARTIAL: &str = "report {\"status\":\"partial\"}\nturn \"Did a part.\"";
 
-/// A turn that works until it is told to end.
-pub(crate) const HANG: &str = "init\ntext \"Working\" partial\nhang";
+/// A turn that is in the middle of a tool call until it is told to end.
+pub(crate) const HANG: &str = "init\ntool_start Bash {\"command\":\"make\"}\nhang";
 
 /// A run to its end, with invariants.
 #[track_caller]
