@@ -115,9 +115,11 @@ fn interrupted(entries: &[Entry]) -> (Option<String>, bool) {
         match &entry.event {
             // The id may change within a session: the last one that was used counts.
             RunEvent::AttemptStarted { session_id, .. } => open = Some(session_id.clone()),
-            RunEvent::SessionEnded { completed: true, status, .. } => {
+            RunEvent::SessionEnded { completed: true, status, verification, .. } => {
                 open = None;
-                done |= matches!(status.as_deref(), Some("complete" | "nothing_to_do"));
+                // A claim that `--verify` contradicts leaves work, as it does within a run.
+                done |= matches!(status.as_deref(), Some("complete" | "nothing_to_do"))
+                    && verification.as_ref().is_none_or(|verification| verification.passed);
             }
             _ => {}
         }

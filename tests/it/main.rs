@@ -11,6 +11,10 @@
 #[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
+mod kill_switches;
+#[cfg(test)]
+mod run;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod readme;

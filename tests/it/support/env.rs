@@ -64,6 +64,8 @@ impl TestEnv {
             ("GIT_CONFIG_SYSTEM", "/dev/null".to_owned()),
             ("CLAUDE_CONFIG_DIR", at("config")),
             ("AUTOPILOT_CLAUDE_BIN", env!("CARGO_BIN_EXE_fake-claude").to_owned()),
+            // Whoever works on this machine with Claude Code must not end the runs of the tests.
+            ("AUTOPILOT_PEER_ABORT", "100".to_owned()),
             ("FAKE_CLAUDE_SCRIPT", at("script")),
             ("FAKE_CLAUDE_STATE", at("state")),
             (proc::MARK, mark.clone()),

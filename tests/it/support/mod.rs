@@ -9,4 +9,5 @@ pub(crate) mod filters;
 pub(crate) mod invariants;
 pub(crate) mod proc;
 pub(crate) mod run;
+pub(crate) mod story;
 pub(crate) mod wait;
