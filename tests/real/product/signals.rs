@@ -45,17 +45,24 @@ fn check_ended_at_once(end: impl Fn(&Night, &crate::support::Program), code: i32
     let mut program = night.start(&work(&["--max-sessions=3"]));
     night.wait_for_process(TOOL);
     let [transcript] = &night.transcripts()[..] else { panic!("one transcript") };
-    let written = fs::read(transcript).unwrap();
+    let written = fs::read(transcript).expect("the transcript is there");
     let asked = Instant::now();
     end(&night, &program);
     let ended = night.ended(&mut program);
+    println!("TOOK {:?} {}", asked.elapsed(), ended.stderr);
+    for e in night.events(ended.record()["autopilot_run_id"].as_str().unwrap()) {
+        println!("{e}");
+    }
     assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     assert_eq!(ended.verdict(), json!([code, "user-abort", null]), "{}", ended.stderr);
     assert_eq!(night.commits(), ["Add one"]);
     assert_eq!(ended.record()["iterations_completed"], 0);
     assert_eq!(ended.sessions[0]["status"], "abandoned");
     assert_eq!(ended.record()["total_tokens_used"], night.stub.spent().1, "what was spent is told");
-    assert!(fs::read(transcript).unwrap().starts_with(&written), "the transcript is only added to");
+    assert!(
+        fs::read(transcript).expect("the transcript is there").starts_with(&written),
+        "the transcript is only added to"
+    );
     assert!(ended.stderr.contains("autopilot resume"), "{}", ended.stderr);
 }
 
