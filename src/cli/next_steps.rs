@@ -12,7 +12,9 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
     let mut step = |text: &str| steps.push(text.to_owned());
     match exit {
         Exit::Login => {
-            step("claude /login    (or a fresh CLAUDE_CODE_OAUTH_TOKEN from `claude setup-token`)");
+            step(
+                "claude /login    (or a fresh CLAUDE_CODE_OAUTH_TOKEN from `claude setup-token`, or a valid ANTHROPIC_API_KEY)",
+            );
             step(&resume);
         }
         Exit::Billing => {
@@ -21,6 +23,9 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
         }
         Exit::UsageLimit => {
             step(&format!("{resume}    (once the limit has reset, or with a larger --max-wait)"));
+        }
+        Exit::Environment if end.failure_class == Some(Class::ModelUnavailable) => {
+            step(&format!("{resume} --model NAME    (one that this account may use)"));
         }
         Exit::Environment => {
             step("autopilot doctor    (says what is wrong here)");

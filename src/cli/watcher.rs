@@ -74,6 +74,9 @@ impl Observer for Watcher<'_> {
     }
 }
 
+/// Width of lines that go to a file or a mail: what is cut off there is lost, and nothing has to fit.
+const LOG_COLUMNS: usize = 400;
+
 /// How text for people is laid out on this terminal or in this log.
 pub(super) fn text_options(printer: &Printer) -> TextOptions {
     let mut options = TextOptions::log();
@@ -81,9 +84,7 @@ pub(super) fn text_options(printer: &Printer) -> TextOptions {
     options.verbose = printer.level() == Level::Verbose;
     options.time_zone = jiff::tz::TimeZone::system();
     options.ascii = !locale_is_utf8();
-    if let Some(columns) = terminal_columns() {
-        options.width = columns;
-    }
+    options.width = terminal_columns().unwrap_or(LOG_COLUMNS);
     options
 }
 

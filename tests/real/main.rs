@@ -8,5 +8,6 @@
 )]
 
 mod assumptions;
+mod product;
 mod stub;
 mod support;

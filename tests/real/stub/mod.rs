@@ -42,6 +42,7 @@ struct State {
     requests: Vec<Request>,
     connections: Vec<TcpStream>,
     answered: u64,
+    spent: (u64, u64),
     ending: bool,
 }
 
@@ -109,6 +110,11 @@ impl Stub {
     /// The requests for messages so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.lock().requests.clone()
+    }
+
+    /// Input and output tokens of all whole messages given so far.
+    pub(crate) fn spent(&self) -> (u64, u64) {
+        self.shared.lock().spent
     }
 
     /// Waits until a request fits, and returns it.
@@ -216,6 +222,10 @@ fn choose(shared: &Shared, request: &Request) -> (Reply, u64) {
             rule.reply.clone()
         },
     );
+    if let Kind::Message(message) = &reply.kind {
+        state.spent.0 += message.input_tokens;
+        state.spent.1 += message.output_tokens;
+    }
     state.requests.push(request.clone());
     state.answered += 1;
     shared.changed.notify_all();

@@ -64,6 +64,24 @@ impl Reply {
         Self::tool("Bash", &json!({"command": command, "description": "a step of the test"}))
     }
 
+    /// A session report, the way the CLI takes the output of `--json-schema`; it ends the turn.
+    pub(crate) fn report(status: &str) -> Self {
+        Self::report_with(status, &json!({}))
+    }
+
+    /// A session report with more fields, or others.
+    pub(crate) fn report_with(status: &str, more: &Value) -> Self {
+        let mut report = json!({
+            "status": status, "summary": format!("A session that ends {status}."),
+            "agent_summary": {"complete": 1, "partial": 0, "failed": 0, "spiral": 0},
+            "effectiveness": {"planned_issues": 1, "completed": 1, "carryover": 0, "emergent": 0},
+        });
+        for (key, value) in more.as_object().expect("the fields of a report are an object") {
+            report[key] = value.clone();
+        }
+        Self::tool("StructuredOutput", &report)
+    }
+
     /// Adds a tool call to the same message.
     pub(crate) fn and_tool(mut self, name: &str, input: &Value) -> Self {
         if let Kind::Message(message) = &mut self.kind {

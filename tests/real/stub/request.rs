@@ -22,6 +22,11 @@ impl Request {
         self.body["model"].as_str().unwrap_or_default()
     }
 
+    /// The session that asks.
+    pub(crate) fn session(&self) -> &str {
+        self.header("x-claude-code-session-id").unwrap_or_default()
+    }
+
     fn messages(&self) -> &[Value] {
         self.body["messages"].as_array().map_or(&[], Vec::as_slice)
     }

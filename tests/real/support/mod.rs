@@ -8,6 +8,9 @@ mod product;
 mod turn;
 mod wait;
 
+pub(crate) use child::Program;
+pub(crate) use namespace::CLI_VERSION;
 pub(crate) use night::Night;
+pub(crate) use product::Ended;
 pub(crate) use turn::Turn;
 pub(crate) use wait::STEP;

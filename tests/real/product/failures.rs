@@ -1,0 +1,158 @@
+//! Failures of the API: which the product heals, which it waits for, and which it leaves to a person.
+
+use serde_json::{Value, json};
+
+use super::{commit, work};
+use crate::stub::Reply;
+use crate::support::{Ended, Night};
+
+/// A run of two sessions at most whose every request fails, to its exit code, kill-switch and class.
+fn check_always(reply: Reply, expected: &Value) -> (Night, Ended) {
+    let night = Night::new();
+    night.stub.always(reply);
+    let ended = night.run(&work(&["--max-sessions=2"]));
+    assert_eq!(&ended.verdict(), expected, "{}", ended.stderr);
+    assert_eq!(ended.record()["iterations_completed"], 0);
+    assert_eq!(ended.sessions.len(), 1, "no second session");
+    assert_eq!(ended.sessions[0]["status"], "abandoned");
+    (night, ended)
+}
+
+/// A failure that only a person can end is not tried again, and the person is told what to do.
+fn check_needs_person(reply: Reply, expected: &Value, advice: &str) {
+    let (night, ended) = check_always(reply, expected);
+    assert_eq!(night.events_of(&ended, "attempt_started").len(), 1);
+    assert_eq!(ended.heals(), []);
+    assert!(ended.stderr.contains(advice), "{advice}: {}", ended.stderr);
+}
+
+#[test]
+fn a_missing_login_ends_the_run() {
+    check_needs_person(
+        Reply::error(401, "authentication_error", "invalid x-api-key"),
+        &json!([20, "failed-wave", "auth"]),
+        "login",
+    );
+}
+
+#[test]
+fn an_empty_account_ends_the_run() {
+    check_needs_person(
+        Reply::error(400, "invalid_request_error", "Your credit balance is too low to access the API."),
+        &json!([21, "failed-wave", "billing"]),
+        "billing",
+    );
+}
+
+#[test]
+fn an_unknown_model_ends_the_run() {
+    check_needs_person(
+        Reply::error(404, "not_found_error", "model: no-such-model"),
+        &json!([23, "failed-wave", "model_unavailable"]),
+        "--model",
+    );
+}
+
+#[test]
+fn a_rate_limit_that_stays_is_given_up_after_the_recoveries() {
+    let (night, ended) = check_always(
+        Reply::error(429, "rate_limit_error", "slow down"),
+        &json!([14, "failed-wave", "transient_api"]),
+    );
+    assert_eq!(night.events_of(&ended, "attempt_started").len(), 3);
+    assert_eq!(ended.heals().len(), 2);
+    assert_eq!(night.transcripts().len(), 1, "all attempts go into one conversation");
+}
+
+/// A session that meets a passing failure and then does its work.
+fn check_healed(times: u32, reply: Reply) -> (Night, Ended) {
+    let night = Night::new();
+    night.stub.when(times, |_| true, reply).next(commit("one")).next(Reply::report("complete"));
+    let ended = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(night.commits(), ["Add one"]);
+    assert_eq!(ended.sessions[0]["status"], "completed");
+    (night, ended)
+}
+
+#[test]
+fn an_overloaded_api_is_healed() {
+    // The CLI itself asks twice.
+    let overloaded = Reply::error(529, "overloaded_error", "Overloaded");
+    let (night, ended) = check_healed(2, overloaded);
+    assert_eq!(ended.heals(), [("transient_api".to_owned(), "same prompt again".to_owned())]);
+    assert_eq!(night.transcripts().len(), 1);
+}
+
+#[test]
+fn a_connection_cut_in_the_middle_of_an_answer_is_healed() {
+    // The CLI itself asks three times.
+    let night = Night::new();
+    night
+        .stub
+        .next(commit("one"))
+        .when(3, |_| true, Reply::cut())
+        .next(commit("two"))
+        .next(Reply::report("complete"));
+    let ended = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(ended.heals(), [("transient_api".to_owned(), "continue".to_owned())]);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+    assert_eq!(night.transcripts().len(), 1);
+    assert!(night.stub.requests()[4].last_user_text().contains("Go on exactly where you stopped"));
+}
+
+#[test]
+fn a_full_conversation_is_taken_over_by_a_fresh_one_once() {
+    let full =
+        || Reply::error(400, "invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum");
+    let (night, ended) = check_healed(1, full());
+    assert_eq!(ended.heals(), [("context_full".to_owned(), "fresh conversation with hand-over".to_owned())]);
+    assert_eq!(night.transcripts().len(), 2);
+    let requests = night.stub.requests();
+    assert!(requests[1].user_text().contains("You take over from a session that was lost"));
+    assert!(requests[1].user_text().contains("Do the work"));
+
+    let (night, ended) = check_always(full(), &json!([14, "failed-wave", "context_full"]));
+    assert_eq!(ended.heals().len(), 1);
+    assert_eq!(night.transcripts().len(), 2);
+}
+
+fn in_seconds(seconds: u64) -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
+    i64::try_from(now.as_secs() + seconds).expect("a time before 2262")
+}
+
+#[test]
+fn a_usage_limit_is_slept_through_and_the_session_goes_on() {
+    let mut night = Night::new();
+    night.subscription();
+    night
+        .stub
+        .next(commit("one").usage(1000, 50))
+        .next(Reply::usage_limit(in_seconds(5)))
+        .next(commit("two").usage(1000, 50))
+        .next(Reply::report("complete").usage(1000, 50));
+    let ended = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+    assert!(ended.record()["limit_wait_seconds"].as_u64() > Some(0), "{}", ended.record());
+    assert_eq!(ended.heals(), [], "a wait uses up no recovery");
+    let waits = night.events_of(&ended, "limit_wait");
+    assert_eq!(json!([waits.len(), waits[0]["window"]]), json!([1, "five_hour"]));
+    assert_eq!(night.transcripts().len(), 1);
+    assert!(night.stub.requests()[2].last_user_text().contains("Go on exactly where you stopped"));
+    assert_eq!(ended.record()["total_tokens_used"], night.stub.spent().1);
+}
+
+#[test]
+fn a_usage_limit_beyond_the_longest_wait_ends_the_run() {
+    let mut night = Night::new();
+    night.subscription();
+    night.stub.always(Reply::usage_limit(in_seconds(7200)));
+    let ended = night.run(&work(&["--max-sessions=2", "--max-wait=1"]));
+    assert_eq!(ended.verdict(), json!([22, "failed-wave", "usage_limit"]), "{}", ended.stderr);
+    assert_eq!(ended.record()["limit_wait_seconds"], 0);
+    assert_eq!(night.stub.requests().len(), 1, "nothing is tried again");
+    assert!(ended.stderr.contains("autopilot resume"), "{}", ended.stderr);
+}

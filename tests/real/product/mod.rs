@@ -1,0 +1,26 @@
+//! `autopilot` driving the real CLI: a night from its command line to its records.
+
+mod budgets;
+mod chain;
+mod commands;
+mod failures;
+mod permissions;
+mod recovery;
+mod signals;
+
+use crate::stub::Reply;
+
+/// The options of a run in which commands are allowed.
+const WORK: [&str; 3] = ["--prompt=Do the work", "--allowed-tools=Bash", "--no-progress"];
+
+/// [`WORK`] and more.
+fn work<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&WORK[..], more].concat()
+}
+
+/// A command that writes a file and commits it.
+fn commit(name: &str) -> Reply {
+    Reply::bash(&format!(
+        "echo {name} > {name}.txt && git add {name}.txt && git commit --quiet -m 'Add {name}'"
+    ))
+}

@@ -1,0 +1,77 @@
+//! Hangs, and what a killed driver leaves.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::signals::TOOL;
+use super::{commit, work};
+use crate::stub::{Reply, Request};
+use crate::support::{Night, STEP};
+
+#[test]
+fn a_hang_is_ended_and_the_session_goes_on() {
+    let night = Night::new();
+    night.stub.next(commit("one")).next(Reply::never()).next(commit("two")).next(Reply::report("complete"));
+    let ended = night.run(&work(&["--max-sessions=1", "--stall-timeout=5"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+    assert_eq!(ended.heals(), [("stalled".to_owned(), "reconcile".to_owned())]);
+    assert_eq!(ended.record()["stall_recovery_count"], 1);
+    assert_eq!(ended.sessions.len(), 1);
+    assert_eq!(night.transcripts().len(), 1);
+    let request = night.stub.requests()[2].last_user_text();
+    assert!(request.contains("interrupted half-way") && request.contains("Do the work"), "{request}");
+}
+
+/// A tool that writes nothing for longer than the deadline is no hang while it works.
+#[test]
+fn a_busy_tool_is_not_a_hang() {
+    let night = Night::new();
+    let busy = "i=0; while [ $SECONDS -lt 9 ]; do i=$((i+1)); done; git commit --quiet --allow-empty -m Busy";
+    night.stub.next(Reply::bash(busy)).next(Reply::report("complete"));
+    let ended = night.run(&work(&["--max-sessions=1", "--stall-timeout=5"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(ended.heals(), []);
+    assert_eq!(night.commits(), ["Busy"]);
+}
+
+#[test]
+fn a_killed_driver_is_cleaned_up_after_and_its_session_goes_on() {
+    let night = Night::new();
+    night.stub.next(commit("one")).next(Reply::bash(TOOL));
+    let mut program = night.start(&work(&["--max-sessions=2"]));
+    night.wait_for_process(TOOL);
+    program.signal(Signal::KILL);
+    assert_eq!(program.wait(STEP).code(), None);
+    assert_eq!(night.records("autopilot.jsonl").len(), 0);
+    let [transcript] = &night.transcripts()[..] else { panic!("one transcript") };
+    let session = transcript.file_stem().unwrap().to_string_lossy().into_owned();
+    let written = fs::read(transcript).unwrap();
+
+    // What is left of the dead session may still ask for something before it is ended.
+    let dying = session.clone();
+    let is_other = move |request: &Request| request.session() != dying;
+    night.stub.when(1, is_other.clone(), commit("other")).when(1, is_other, Reply::report("complete"));
+    let other = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(other.runs.len(), 2, "{}", other.stderr);
+    let dead = &other.runs[0];
+    assert_eq!(json!([dead["outcome"], dead["exit_code"]]), json!(["died", 137]));
+    assert_eq!(dead["sessions"], json!([session]));
+    let found = night.events_of(&other, "dead_run_found");
+    assert_eq!(found[0]["run_id"], dead["autopilot_run_id"]);
+    assert_eq!(found[0]["survivors"], json!([]));
+    assert_eq!(other.runs[1]["exit_code"], 0);
+
+    night.stub.next(commit("two")).next(Reply::report("complete"));
+    let resumed = night.run(&["resume", dead["autopilot_run_id"].as_str().unwrap()]);
+    assert_eq!(resumed.record()["parent_run_id"], dead["autopilot_run_id"]);
+    assert_eq!(resumed.record()["exit_code"], 0, "{}", resumed.stderr);
+    assert_eq!(resumed.record()["sessions"][0], session.as_str());
+    assert_eq!(night.commits(), ["Add one", "Add other", "Add two"]);
+    assert!(fs::read(transcript).unwrap().starts_with(&written), "the transcript is only added to");
+    assert!(night.stub.requests().iter().any(|request| {
+        request.session() == session && request.last_user_text().contains("interrupted half-way")
+    }));
+}

@@ -1,0 +1,84 @@
+//! A person, or a shutdown, that wants the run to end.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::{commit, work};
+use crate::stub::Reply;
+use crate::support::Night;
+
+/// A command without end.
+pub(super) const TOOL: &str = "tail -f /dev/null";
+
+#[test]
+fn one_interrupt_lets_the_session_finish() {
+    let night = Night::new();
+    let gate = night.config().join("gate");
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let wait = format!("cat {}", gate.display());
+    night
+        .stub
+        .next(Reply::bash(&format!("{wait} && git commit --quiet --allow-empty -m Finished")))
+        .next(Reply::report("partial"))
+        .next(commit("two"));
+    let mut program = night.start(&work(&["--max-sessions=3"]));
+    night.wait_for_process(&wait);
+    program.signal(Signal::INT);
+    night.wait_for_event("stop_requested");
+    fs::write(&gate, "go\n").unwrap();
+    let ended = night.ended(&mut program);
+    assert_eq!(ended.verdict(), json!([130, "user-abort", null]), "{}", ended.stderr);
+    assert_eq!(night.commits(), ["Finished"]);
+    assert_eq!(ended.record()["iterations_completed"], 1);
+    assert_eq!(ended.sessions[0]["status"], "completed");
+    assert_eq!(night.stub.requests().len(), 2, "no second session");
+}
+
+/// Ends a run in the middle of a tool, and checks how.
+fn check_ended_at_once(end: impl Fn(&Night, &crate::support::Program), code: i32) {
+    let night = Night::new();
+    night.stub.next(commit("one")).next(Reply::bash(TOOL)).always(commit("more"));
+    let mut program = night.start(&work(&["--max-sessions=3"]));
+    night.wait_for_process(TOOL);
+    let [transcript] = &night.transcripts()[..] else { panic!("one transcript") };
+    let written = fs::read(transcript).expect("the transcript is there");
+    let asked = Instant::now();
+    end(&night, &program);
+    let ended = night.ended(&mut program);
+    println!("TOOK {:?} {}", asked.elapsed(), ended.stderr);
+    for e in night.events(ended.record()["autopilot_run_id"].as_str().unwrap()) {
+        println!("{e}");
+    }
+    assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    assert_eq!(ended.verdict(), json!([code, "user-abort", null]), "{}", ended.stderr);
+    assert_eq!(night.commits(), ["Add one"]);
+    assert_eq!(ended.record()["iterations_completed"], 0);
+    assert_eq!(ended.sessions[0]["status"], "abandoned");
+    assert_eq!(ended.record()["total_tokens_used"], night.stub.spent().1, "what was spent is told");
+    assert!(
+        fs::read(transcript).expect("the transcript is there").starts_with(&written),
+        "the transcript is only added to"
+    );
+    assert!(ended.stderr.contains("autopilot resume"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_second_interrupt_ends_the_session() {
+    check_ended_at_once(
+        |night, program| {
+            program.signal(Signal::INT);
+            night.wait_for_event("stop_requested");
+            program.signal(Signal::INT);
+        },
+        130,
+    );
+}
+
+#[test]
+fn a_termination_ends_the_session() {
+    check_ended_at_once(|_, program| program.signal(Signal::TERM), 143);
+}
