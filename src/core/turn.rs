@@ -495,7 +495,7 @@ impl Turn {
             confidence: outcome.confidence,
             reasons: outcome.reasons.clone(),
         });
-        let stall = hang(&evidence, shared);
+        let stall = (outcome.class == Class::Stalled).then(|| hang(&evidence, shared)).flatten();
         self.denials += evidence.denied.len();
         self.agents_started += evidence.agents_started;
         let policy = &shared.limits.recovery;
@@ -674,7 +674,7 @@ impl Running {
                 }
             }
             TimerKind::InterruptGrace => {
-                if !self.result_seen {
+                if !self.result_seen && self.evidence.stop_cause == Some(StopCause::Operator) {
                     self.end(StopCause::Operator, StopStep::Terminate, shared);
                 }
             }
