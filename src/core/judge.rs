@@ -402,3 +402,6 @@ fn says_network(words: &str) -> bool {
     .iter()
     .any(|pattern| words.contains(pattern))
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,8 @@ pub mod resources;
 pub mod run;
 mod session;
 pub mod session_report;
+#[cfg(test)]
+mod simulation;
 pub mod time;
 pub mod transcript_digest;
 mod turn;

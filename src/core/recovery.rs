@@ -265,3 +265,6 @@ fn without_numbers(words: &str) -> String {
         .collect::<Vec<_>>()
         .join(" ")
 }
+
+#[cfg(test)]
+mod tests;
