@@ -71,9 +71,9 @@ fn ended(exit: Exit) -> AttemptEnd {
 }
 
 /// What is known after `facts` and an exit with this code.
-fn after(facts: Vec<Fact>, code: i32) -> Evidence {
+fn after(facts: impl AsRef<[Fact]>, code: i32) -> Evidence {
     let mut evidence = Evidence { started: Some(now()), ..Evidence::default() };
-    for fact in &facts {
+    for fact in facts.as_ref() {
         evidence.take(now(), fact);
     }
     evidence.end = ended(Exit::Code(code));

@@ -113,7 +113,7 @@ fn two_recoveries_then_the_end() {
         match act() {
             Action::GiveUp { why } => assert!(why.contains("2 recoveries did not help"), "{why}"),
             Action::NeedsPerson { class: Class::BinaryMissing, .. } => {
-                assert_eq!(class, Class::BinaryMissing)
+                assert_eq!(class, Class::BinaryMissing);
             }
             other => panic!("{class}: {other:?}"),
         }
@@ -248,7 +248,7 @@ fn limits_beyond_the_longest_wait_need_a_person() {
         Action::NeedsPerson { class: Class::UsageLimit, why } => why.contains("beyond --max-wait"),
         _ => false,
     };
-    let edge = i64::try_from((HOUR * 6 - JITTER).as_secs()).unwrap();
+    let edge = i64::try_from((HOUR * 6).saturating_sub(JITTER).as_secs()).unwrap();
     assert_eq!(wait(&rejected(Some(edge)), &mut History::default()), edge + 3);
     assert!(needs_person(&act(Class::UsageLimit, &rejected(Some(edge + 1)), &mut History::default())));
     // Far beyond any calendar.

@@ -2,6 +2,7 @@
 
 use super::script::{attempt, costing, counted, done, failed, good, reported};
 use super::*;
+use crate::core::published::Purpose::{Close, Reconcile, Work as WorkTurn};
 use crate::core::published::ReportSource;
 
 use KillSwitch::{
@@ -373,10 +374,9 @@ fn a_missing_report_is_asked_for_once() {
     let silent = || attempt().after(1).init().text("did it").result(good());
     let world = World::new(limits()).attempts([silent(), done()]).play();
     world.ended(Some(MaxSessionsReached), 1, "");
-    use crate::core::published::Purpose::{Close, Work};
     assert_eq!(
         world.launches.iter().map(|l| (l.purpose, l.resume, l.turn)).collect::<Vec<_>>(),
-        [(Work, false, 1), (Close, true, 2)]
+        [(WorkTurn, false, 1), (Close, true, 2)]
     );
     assert_eq!(world.launches[0].session_id, world.launches[1].session_id);
     assert_eq!(world.records[0].report_source, ReportSource::CloseTurn);
@@ -437,7 +437,6 @@ fn the_chain_goes_on_in_the_same_conversation_when_asked() {
 
 #[test]
 fn an_interrupted_conversation_goes_on_first() {
-    use crate::core::published::Purpose::{Reconcile, Work};
     let inherited = || Inherited { session_id: Some("old".to_owned()), work_done: false };
     let mut world = World::inheriting(sessions(2), inherited());
     world.transcripts.insert("old".to_owned(), vec![Entry { assistant: true, ends: false }]);
@@ -446,7 +445,7 @@ fn an_interrupted_conversation_goes_on_first() {
     let first = &world.launches[0];
     assert_eq!((first.session_id.as_str(), first.resume, first.purpose), ("old", true, Reconcile));
     assert_eq!(first.transcript_offset, ENTRY);
-    assert_eq!((world.launches[1].resume, world.launches[1].purpose), (false, Work));
+    assert_eq!((world.launches[1].resume, world.launches[1].purpose), (false, WorkTurn));
     // It is gone: a new one takes over, and says so.
     let world = World::inheriting(limits(), inherited()).play();
     let first = &world.launches[0];

@@ -320,7 +320,7 @@ impl World {
                 pending.push_back(Event::Surveyed(self.surveys.pop_front().unwrap_or(prompt)));
             }
             Effect::Snapshot => {
-                self.schedule(Duration::from_millis(20), Happening::Event(Event::Snapshotted))
+                self.schedule(Duration::from_millis(20), Happening::Event(Event::Snapshotted));
             }
             Effect::Inspect { session_id, offset } => {
                 let digest = Box::new(self.digest(&session_id, offset.unwrap_or_default()));
@@ -463,11 +463,14 @@ impl World {
 
     /// Seconds from the start to the end.
     fn elapsed(&self) -> u64 {
-        (self.end.as_ref().unwrap().0 - start_of_world().mono).as_secs()
+        self.end.as_ref().unwrap().0.saturating_sub(start_of_world().mono).as_secs()
     }
 
     /// The moments at which an attempt was stopped, and how, in seconds from the start.
     fn stopped(&self) -> Vec<(u64, StopStep)> {
-        self.stops.iter().map(|(at, step)| ((*at - start_of_world().mono).as_secs(), *step)).collect()
+        self.stops
+            .iter()
+            .map(|(at, step)| (at.saturating_sub(start_of_world().mono).as_secs(), *step))
+            .collect()
     }
 }

@@ -8,7 +8,7 @@ use crate::core::evidence::LaunchFailure;
 use crate::core::published::Tokens;
 
 /// An event as it is drawn; which attempt and which timer it is for is said relative to what is known then.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Drawn {
     Sampled {
         critical: bool,
@@ -213,7 +213,7 @@ impl Harness {
             Event::Measured { work: None, verification: None },
             Event::Recorded(Ok(())),
         ]);
-        pending.extend(unanswered.into_iter().filter_map(|effect| self.answer(&effect)));
+        pending.extend(unanswered.into_iter().filter_map(|effect| Self::answer(&effect)));
         for _ in 0..5_000 {
             if self.finished {
                 break;
@@ -224,13 +224,13 @@ impl Harness {
             });
             let event = event.unwrap_or_else(|| self.event(Drawn::Due { nth: 0 }));
             let wants = self.step(event);
-            pending.extend(wants.iter().filter_map(|effect| self.answer(effect)).collect::<Vec<_>>());
+            pending.extend(wants.iter().filter_map(Self::answer).collect::<Vec<_>>());
         }
         assert!(self.finished, "the run does not end: {:#?}", self.run);
         assert!(self.run.is_over());
     }
 
-    fn answer(&self, effect: &Effect) -> Option<Event> {
+    fn answer(effect: &Effect) -> Option<Event> {
         Some(match effect {
             Effect::Sample => sampled(false),
             Effect::Survey => Event::Surveyed(Signals { forced_mode: None, prompt: true }),
@@ -285,7 +285,7 @@ fn fact(which: u8, amount: u64, now: Now) -> Fact {
     let result = |result| Fact::Result(Box::new(result));
     match which {
         0 => Fact::Initialised(super::super::fact::Initialised::default()),
-        1 => Fact::Text { text: "x".to_owned(), sub_agent: amount % 2 == 0 },
+        1 => Fact::Text { text: "x".to_owned(), sub_agent: amount.is_multiple_of(2) },
         2 => Fact::ToolStarted { name: "Bash".to_owned(), summary: String::new(), sub_agent: false },
         3 => Fact::Usage { message_id: format!("m{}", amount % 3), tokens },
         4 => Fact::TaskStarted { id: format!("t{}", amount % 2), agent: true },
@@ -299,7 +299,7 @@ fn fact(which: u8, amount: u64, now: Now) -> Fact {
         12 => Fact::Anomaly { kind: "not_json", sample: String::new() },
         13 => result(failed(None, "Prompt is too long")),
         14 => Fact::RateLimit(super::super::fact::RateLimit {
-            status: if amount % 2 == 0 { "rejected" } else { "allowed" }.to_owned(),
+            status: if amount.is_multiple_of(2) { "rejected" } else { "allowed" }.to_owned(),
             window: None,
             resets_at: now.wall.checked_add(secs(amount)).ok(),
             utilization: None,
@@ -364,7 +364,7 @@ proptest! {
         while let Some(event) = pending.pop_front().or_else(|| events.next().map(|drawn| harness.event(drawn))) {
             harness.pass(secs(1));
             let wants = harness.step(event);
-            pending.extend(wants.iter().filter_map(|effect| harness.answer(effect)).collect::<Vec<_>>());
+            pending.extend(wants.iter().filter_map(Harness::answer).collect::<Vec<_>>());
         }
         harness.wind_down(Vec::new());
     }

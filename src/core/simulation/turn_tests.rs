@@ -16,8 +16,8 @@ fn play(attempts: impl IntoIterator<Item = Attempt>) -> World {
     World::new(limits()).attempts(attempts).play()
 }
 
-fn in_(seconds: u64) -> Option<Timestamp> {
-    Some(start_of_world().wall.checked_add(secs(seconds)).unwrap())
+fn in_(seconds: u64) -> Timestamp {
+    start_of_world().wall.checked_add(secs(seconds)).unwrap()
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_limit_is_slept_out_on_the_wall_clock() {
             .after(1)
             .init()
             .text("begun")
-            .rejected(in_(3600))
+            .rejected(Some(in_(3600)))
             .result(failed(Some(429), "You've hit your limit"))
     };
     let world = play([limited()]);
@@ -185,7 +185,8 @@ fn a_limit_is_slept_out_on_the_wall_clock() {
     world.ended(Some(MaxSessionsReached), 1, "");
     assert!(world.elapsed() < 5 * 3600 + 60 + 60);
     // Nothing was answered before it: the same prompt again. No attempt is used up, however often.
-    let early = |at| attempt().init().rejected(in_(at)).result(failed(Some(429), "usage limit reached"));
+    let early =
+        |at| attempt().init().rejected(Some(in_(at))).result(failed(Some(429), "usage limit reached"));
     let crash = || attempt().init().exits(Exit::Signal(11));
     let world = play([crash(), early(600), early(1200), crash(), early(1800)]);
     world.ended(Some(MaxSessionsReached), 1, "");
@@ -196,7 +197,7 @@ fn a_limit_is_slept_out_on_the_wall_clock() {
 fn a_limit_that_is_too_far_away_or_does_not_lift() {
     let limited =
         |reset| attempt().init().rejected(reset).result(failed(Some(429), "You've hit your weekly limit"));
-    let world = play([limited(in_(7 * 3600))]);
+    let world = play([limited(Some(in_(7 * 3600)))]);
     world.ended(Some(FailedWave), 0, "beyond --max-wait");
     assert_eq!((world.end().failure_class, world.end().needs_person), (Some(Class::UsageLimit), true));
     assert!(world.elapsed() < 60);
