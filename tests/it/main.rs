@@ -9,6 +9,8 @@
 )]
 
 #[cfg(test)]
+mod architecture;
+#[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
 mod kill_switches;
