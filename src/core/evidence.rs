@@ -219,3 +219,134 @@ fn keep_end(text: &mut String, limit: usize) {
         text.drain(..cut);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::fact::ApiRetry;
+
+    fn at(seconds: u64) -> Now {
+        Now { mono: Duration::from_secs(seconds), wall: jiff::Timestamp::from_second(1_790_000_000).unwrap() }
+    }
+
+    fn text(text: &str, sub_agent: bool) -> Fact {
+        Fact::Text { text: text.to_owned(), sub_agent }
+    }
+
+    fn limit(status: &str, window: &str, resets_at: Option<i64>) -> Fact {
+        Fact::RateLimit(RateLimit {
+            status: status.to_owned(),
+            window: Some(window.to_owned()),
+            resets_at: resets_at.map(|at| jiff::Timestamp::from_second(at).unwrap()),
+            utilization: None,
+        })
+    }
+
+    fn of(facts: &[Fact]) -> Evidence {
+        let mut evidence = Evidence { started: Some(at(0)), ..Evidence::default() };
+        for fact in facts {
+            evidence.take(at(1), fact);
+        }
+        evidence
+    }
+
+    #[test]
+    fn silence_is_counted_from_the_launch_and_from_each_sign() {
+        let mut evidence = Evidence { started: Some(at(10)), ..Evidence::default() };
+        assert_eq!(evidence.silence(at(40)).as_secs(), 30);
+        evidence.take(at(45), &Fact::Heartbeat);
+        evidence.take(at(46), &Fact::Anomaly { kind: "not_json", sample: String::new() });
+        evidence.take(at(60), &Fact::ApiRetry(ApiRetry::default()));
+        assert_eq!(evidence.silence(at(61)).as_secs(), 1);
+        assert_eq!(evidence.longest_gap.as_secs(), 35);
+        // An unreadable line is a sign of life, and no line.
+        assert_eq!((evidence.lines, evidence.bad_lines, evidence.api_retries), (2, 1, 1));
+        // A clock that stands still or an event that comes late is no panic.
+        assert_eq!(evidence.silence(at(3)), Duration::ZERO);
+    }
+
+    #[test]
+    fn text_is_that_of_the_main_thread_and_bounded_to_its_end() {
+        assert_eq!(of(&[text("a", false), text("b", true), text("c", false)]).text, "a\nc");
+        let long = of(&[text(&"é".repeat(TEXT_LIMIT), false), text("end", false)]);
+        assert!(long.text.len() <= TEXT_LIMIT && long.text.ends_with("é\nend"));
+    }
+
+    #[test]
+    fn the_latest_state_of_each_window_counts() {
+        for (facts, expected) in [
+            (vec![limit("allowed", "five_hour", None), limit("allowed_warning", "seven_day", None)], None),
+            (vec![limit("rejected", "five_hour", None)], Some("five_hour")),
+            (vec![limit("rejected", "five_hour", Some(9)), limit("allowed", "five_hour", Some(9))], None),
+            // Both block: the later reset decides.
+            (
+                vec![limit("rejected", "five_hour", Some(90)), limit("rejected", "seven_day", Some(900))],
+                Some("seven_day"),
+            ),
+            (
+                vec![limit("rejected", "five_hour", Some(90)), limit("rejected", "seven_day", None)],
+                Some("five_hour"),
+            ),
+        ] {
+            let evidence = of(&facts);
+            let window = evidence.rejected_window().and_then(|limit| limit.window.as_deref());
+            assert_eq!(window, expected, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_result_counts_and_keeps_the_report_before_it() {
+        let result = |is_error, report: Option<u32>| {
+            Fact::Result(Box::new(TurnResult {
+                is_error,
+                structured_output: report.map(Into::into),
+                ..TurnResult::default()
+            }))
+        };
+        for (results, is_error, report) in [
+            (vec![result(false, Some(1)), result(false, None)], false, Some(1)),
+            (vec![result(false, Some(1)), result(false, Some(2))], false, Some(2)),
+            (vec![result(true, None), result(false, Some(2))], false, Some(2)),
+            (vec![result(false, Some(1)), result(true, None)], true, None),
+        ] {
+            let last = of(&results).result.unwrap();
+            assert_eq!(
+                (last.is_error, last.structured_output),
+                (is_error, report.map(Into::into)),
+                "{results:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn agents_and_denials_are_counted_once() {
+        let starts = |id: &str, agent| Fact::TaskStarted { id: id.to_owned(), agent };
+        let ends = |id: &str, status: &str| Fact::TaskEnded { id: id.to_owned(), status: status.to_owned() };
+        let evidence = of(&[
+            starts("a", true),
+            starts("a", true),
+            starts("shell", false),
+            starts("b", true),
+            ends("a", "completed"),
+            ends("shell", "killed"),
+            ends("never seen", "failed"),
+        ]);
+        assert_eq!(evidence.agents_started, 2);
+        assert_eq!(evidence.agents_running, BTreeSet::from(["b".to_owned()]));
+        assert_eq!(evidence.stopped_tasks, BTreeSet::from(["shell".to_owned()]));
+
+        let denied_in_result =
+            TurnResult { denied_tools: vec!["Bash".to_owned(), "Write".to_owned()], ..TurnResult::default() };
+        let evidence =
+            of(&[Fact::Denied { tool: "Bash".to_owned() }, Fact::Result(Box::new(denied_in_result))]);
+        assert_eq!(evidence.denied, ["Bash", "Write"]);
+    }
+
+    #[test]
+    fn an_api_failure_stands_until_the_model_speaks_again() {
+        let error = || Fact::ApiError { class: None, status: Some(529), text: "x".to_owned() };
+        assert!(of(&[text("a", false), error()]).api_error.is_some());
+        assert!(of(&[error(), text("a", true)]).api_error.is_some());
+        assert!(of(&[error(), text("a", false)]).api_error.is_none());
+    }
+}

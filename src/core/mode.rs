@@ -111,3 +111,37 @@ pub fn select(signals: &Signals, work_done: bool) -> Recommendation {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mode_has_a_name_of_its_own_that_reads_back() {
+        for mode in Mode::ALL {
+            assert_eq!(mode.as_str().parse::<Mode>(), Ok(mode));
+            assert_eq!(serde_json::to_value(mode).unwrap(), mode.as_str());
+        }
+        for odd in ["", "Feature", "feature ", "plan_retro"] {
+            assert!(odd.parse::<Mode>().unwrap_err().contains(odd));
+        }
+    }
+
+    #[test]
+    fn the_choice_is_total() {
+        let modes = [None].into_iter().chain(Mode::ALL.map(Some));
+        for (forced_mode, prompt, work_done) in modes.flat_map(|mode| {
+            [(mode, false, false), (mode, true, false), (mode, false, true), (mode, true, true)]
+        }) {
+            let choice = select(&Signals { forced_mode, prompt }, work_done);
+            let expected = match (forced_mode, prompt, work_done) {
+                (_, _, true) => (None, 0.0, true),
+                (Some(mode), _, false) => (Some(mode), 1.0, false),
+                (None, true, false) => (Some(Mode::Feature), 1.0, false),
+                (None, false, false) => (Some(Mode::Feature), 0.0, false),
+            };
+            assert_eq!((choice.mode, choice.confidence, choice.no_open_work), expected);
+            assert!(!choice.rationale.is_empty() && choice.rationale.len() <= 120);
+        }
+    }
+}

@@ -61,3 +61,26 @@ pub struct TimerId {
     /// The state it belongs to.
     pub epoch: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(mono: u64, wall: i64) -> Now {
+        Now { mono: Duration::from_secs(mono), wall: Timestamp::from_second(wall).unwrap() }
+    }
+
+    #[test]
+    fn the_monotonic_clock_measures_and_the_wall_clock_aims() {
+        // The wall clock jumps: nothing that is measured changes.
+        assert_eq!(at(90, 5).since(at(30, 4_000_000)).as_secs(), 60);
+        assert_eq!(at(30, 0).since(at(90, 0)), Duration::ZERO);
+        for (now, instant, left) in [(100, 160, 60), (100, 100, 0), (100, 40, 0), (-50, 10, 60)] {
+            let left = Duration::from_secs(left);
+            assert_eq!(at(7, now).until_wall(Timestamp::from_second(instant).unwrap()), left);
+        }
+        // The whole calendar fits.
+        let ages = Now { mono: Duration::ZERO, wall: Timestamp::MIN }.until_wall(Timestamp::MAX);
+        assert!(ages > Duration::from_hours(24 * 365 * 19_000));
+    }
+}
