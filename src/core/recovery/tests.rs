@@ -13,7 +13,7 @@ fn now() -> Now {
 }
 
 fn policy() -> Policy {
-    Policy { backoff: TURN_BACKOFF.to_vec(), max_wait: HOUR * 6 }
+    Policy { backoff: vec![Duration::from_secs(5), Duration::from_secs(30)], max_wait: HOUR * 6 }
 }
 
 fn outcome(class: Class, why: &str) -> Outcome {

@@ -23,7 +23,7 @@ use super::kill_switch::KillSwitch;
 use super::mode::Signals;
 use super::outcome::Class;
 use super::published::{RunEvent, Verification, Work};
-use super::recovery::{Policy, TURN_BACKOFF};
+use super::recovery::Policy;
 use super::resources::{self, Reading, Sample};
 use super::run::{Chain, Inherited, Limits, Run};
 use super::time::{Now, TimerId, TimerKind};
@@ -58,7 +58,7 @@ fn limits() -> Limits {
         exit_grace: secs(15),
         chain: Chain::Fresh,
         verify: false,
-        recovery: Policy { backoff: TURN_BACKOFF.to_vec(), max_wait: secs(6 * 3600) },
+        recovery: Policy { backoff: vec![secs(5), secs(30)], max_wait: secs(6 * 3600) },
         jitter: secs(7),
     }
 }
