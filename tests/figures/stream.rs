@@ -10,7 +10,7 @@ use autopilot::engine::headless::Translator;
 use autopilot::protocol::frame::LineFramer;
 use autopilot::protocol::stream::parse_frame;
 
-use super::figure::{Measured, mb, status_bytes};
+use super::figure::{Measured, cpu_time, mb, status_bytes};
 use super::support::double;
 use super::support::env::TestEnv;
 
@@ -24,6 +24,8 @@ const RUNS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     rate: f64,
+    /// The same for a second of CPU time: what an idle machine would give.
+    cpu_rate: f64,
     lines: u64,
     facts: u64,
     peak: u64,
@@ -38,10 +40,13 @@ fn seen(mix: &str) -> Seen {
             let output = command.args(["__stream", mix]).stdin(Stdio::null()).output().unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
             let words: Vec<&str> = text.split_whitespace().collect();
-            let [rate, lines, facts, peak, start] = words[..] else { panic!("the subject said {text:?}") };
+            let [rate, cpu_rate, lines, facts, peak, start] = words[..] else {
+                panic!("the subject said {text:?}")
+            };
             let number = |word: &str| word.parse::<u64>().unwrap();
             Seen {
                 rate: rate.parse().unwrap(),
+                cpu_rate: cpu_rate.parse().unwrap(),
                 lines: number(lines),
                 facts: number(facts),
                 peak: number(peak),
@@ -60,13 +65,13 @@ fn mixed() -> Seen {
 }
 
 pub(crate) fn rate() -> Measured {
-    let Seen { rate, lines, facts, .. } = mixed();
+    let Seen { rate, cpu_rate, lines, facts, .. } = mixed();
     Measured {
         value: format!("{rate:.0} MB/s"),
         within: Some(rate >= 300.0),
         how: format!(
             "LineFramer, parse_frame, Translator in a process of its own: 1 GiB, {lines} lines (one of 64 MiB), \
-             {facts} facts, {CHUNK}-byte chunks from memory, median of {RUNS}"
+             {facts} facts, {CHUNK}-byte chunks from memory, median of {RUNS}; {cpu_rate:.0} MB per second of CPU time"
         ),
     }
 }
@@ -84,11 +89,13 @@ pub(crate) fn memory() -> Measured {
 }
 
 pub(crate) fn small_lines() -> Measured {
-    let Seen { rate, lines, .. } = seen("deltas");
+    let Seen { rate, cpu_rate, lines, .. } = seen("deltas");
     Measured {
         value: format!("{rate:.0} MB/s"),
         within: None,
-        how: format!("the same with partial-message deltas only, the worst mix: {lines} lines"),
+        how: format!(
+            "the same with partial-message deltas only, the worst mix: {lines} lines; {cpu_rate:.0} MB per second of CPU time"
+        ),
     }
 }
 
@@ -113,7 +120,7 @@ pub(crate) fn subject(mix: &str) -> ExitCode {
         });
         chunk.len() as u64
     };
-    let start = Instant::now();
+    let (start, cpu_start) = (Instant::now(), cpu_time());
     while sent < SIZE {
         for chunk in block.chunks(CHUNK) {
             sent += push(&mut framer, chunk);
@@ -127,12 +134,16 @@ pub(crate) fn subject(mix: &str) -> ExitCode {
             sent += push(&mut framer, TOOL_RESULT_TAIL.as_bytes());
         }
     }
-    let time = start.elapsed();
+    let (time, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu_start));
     let stats = framer.stats();
     let oversized = u64::from(mix == "mixed");
     assert_eq!((stats.bytes, stats.elided, stats.oversized), (sent, oversized, 0));
-    let rate = mb(sent) / time.as_secs_f64();
-    println!("{rate:.1} {} {facts} {} {start_size}", stats.lines, status_bytes("self", "VmHWM"));
+    let [rate, cpu_rate] = [time, cpu].map(|time| mb(sent) / time.as_secs_f64());
+    println!(
+        "{rate:.1} {cpu_rate:.1} {} {facts} {} {start_size}",
+        stats.lines,
+        status_bytes("self", "VmHWM")
+    );
     ExitCode::SUCCESS
 }
 
