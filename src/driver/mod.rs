@@ -54,6 +54,9 @@ use timers::Timers;
 const EVENT_QUEUE: usize = 256;
 /// A gap between the clocks beyond this is a suspend, not a delay.
 const SUSPEND: Duration = Duration::from_secs(5);
+/// How long the state of the repository after a session may stand for the state before the next one. Saves a
+/// `git status` between two sessions (design §12); a wait in between makes it look again.
+const SNAPSHOT_LIFE: Duration = Duration::from_secs(1);
 
 /// Everything a run needs from its surroundings.
 #[derive(Debug)]
@@ -128,6 +131,8 @@ pub enum DriveError {
 enum Reply {
     Event(Event),
     Snapshot(Option<Snapshot>),
+    /// What a session did, and the state it left if that still holds.
+    Measured(Event, Option<Snapshot>),
     Unwritten(String),
 }
 
@@ -146,6 +151,8 @@ struct Driver<'a> {
     protocol: Protocol,
     probe: Probe,
     snapshot: Option<Snapshot>,
+    /// What the last measurement found, and when, on the monotonic clock.
+    left_by_session: Option<(Duration, Snapshot)>,
     /// Length of `sessions.jsonl` when the session began: what comes after it may be the session's own.
     sessions_length: u64,
     /// Where the child keeps its transcripts.
@@ -187,6 +194,7 @@ pub async fn drive(
         protocol: Protocol::Control,
         probe: Probe::new(),
         snapshot: None,
+        left_by_session: None,
         sessions_length: 0,
         config_dir: launch::config_dir(setup),
         transcript: None,
@@ -242,6 +250,10 @@ impl Driver<'_> {
                 self.snapshot = snapshot;
                 Some(Event::Snapshotted)
             }
+            Reply::Measured(event, left) => {
+                self.left_by_session = left.map(|snapshot| (clock::now().mono, snapshot));
+                Some(event)
+            }
             Reply::Unwritten(record) => {
                 self.unwritten.push(record);
                 None
@@ -278,6 +290,15 @@ impl Driver<'_> {
             Effect::Snapshot => {
                 self.hold_lock();
                 self.sessions_length = sessions_length(&self.setup.layout);
+                let age = |taken| clock::now().mono.saturating_sub(taken);
+                match self.left_by_session.take() {
+                    Some((taken, snapshot)) if age(taken) < SNAPSHOT_LIFE => {
+                        self.snapshot = Some(snapshot);
+                        self.pending.push_back(Event::Snapshotted);
+                        return;
+                    }
+                    Some(_) | None => {}
+                }
                 let repo = self.setup.repo.clone();
                 self.query(async move {
                     let snapshot = git::snapshot(&repo).await;
@@ -412,7 +433,9 @@ impl Driver<'_> {
                 Some(command) => Some(records::verify(&repo.root, &command, &run_id).await),
                 None => None,
             };
-            Reply::Event(Event::Measured { work: change.map(records::work), verification })
+            // The command may have written to the tree after it was looked at.
+            let left = change.as_ref().filter(|_| verification.is_none()).map(|change| change.now.clone());
+            Reply::Measured(Event::Measured { work: change.map(records::work), verification }, left)
         });
     }
 

@@ -5,7 +5,8 @@
 //! The journal has a thread of its own behind a bounded queue, so that a slow disk does not stop the driver
 //! from reading a child's output. An event is serialised by the caller and written with one `write_all`
 //! (`O_APPEND`). What the run's state depends on ([`RunEvent::is_durable`]) is also synced, and the caller
-//! can wait for that ([`Journal::append_durable`]) before it does what the event announces.
+//! can wait for that ([`Journal::append_durable`]) before it does what the event announces. Events that wait in the
+//! queue together share one sync.
 //!
 //! # Invariants
 //!
@@ -26,6 +27,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::iter;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -227,17 +229,20 @@ struct Sink {
 impl Sink {
     fn serve(mut self, jobs: &Receiver<Job>, failure: &OnceLock<JournalError>) {
         let mut unsynced = false;
-        while let Ok(Job { line, sync, ack }) = jobs.recv() {
+        while let Ok(first) = jobs.recv() {
+            // One sync for all that wait: events come in groups, and each sync is a wait for the disk.
+            let batch: Vec<Job> = iter::once(first).chain(jobs.try_iter().take(QUEUE)).collect();
+            let sync = batch.iter().any(|job| job.sync);
             let result = match failure.get() {
                 Some(error) => Err(error.clone()),
-                None => self.store(&line, sync),
+                None => self.store(&batch, sync),
             };
             unsynced = !sync;
             if let Err(error) = &result {
                 failure.get_or_init(|| error.clone());
             }
-            if let Some(ack) = ack {
-                ack.send(result).ok();
+            for ack in batch.into_iter().filter_map(|job| job.ack) {
+                ack.send(result.clone()).ok();
             }
         }
         if unsynced
@@ -248,8 +253,10 @@ impl Sink {
         }
     }
 
-    fn store(&mut self, line: &[u8], sync: bool) -> Result<(), JournalError> {
-        self.write(line)?;
+    fn store(&mut self, batch: &[Job], sync: bool) -> Result<(), JournalError> {
+        for job in batch {
+            self.write(&job.line)?;
+        }
         if sync {
             self.sync()?;
         }

@@ -84,7 +84,7 @@ impl<'f> BackwardLines<'f> {
                 if self.read >= budget {
                     return Ok(None);
                 }
-                self.fill()?;
+                self.fill(budget - self.read)?;
                 continue;
             }
             let from = newline.map_or(0, |at| at + 1);
@@ -108,13 +108,13 @@ impl<'f> BackwardLines<'f> {
         Ok(None)
     }
 
-    /// Puts one more block in front of the buffer.
-    fn fill(&mut self) -> io::Result<()> {
+    /// Puts one more block in front of the buffer, of about `most` bytes at most.
+    fn fill(&mut self, most: u64) -> io::Result<()> {
         if self.buf.len() > self.limit {
             self.buf = Vec::new();
             self.dropped = true;
         }
-        let take = self.block.max(self.buf.len() as u64 / 2).min(self.buf_start);
+        let take = self.block.max(self.buf.len() as u64 / 2).min(most.max(FIRST_BLOCK)).min(self.buf_start);
         let take_len = usize::try_from(take).map_err(io::Error::other)?;
         let mut block = Vec::with_capacity(take_len + self.buf.len());
         block.resize(take_len, 0);
