@@ -13,6 +13,10 @@ mod fake_claude;
 #[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
+mod operator;
+#[cfg(test)]
+mod resume;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod support;
