@@ -9,11 +9,17 @@
 )]
 
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod dry_run;
+#[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
 mod operator;
+#[cfg(test)]
+mod records;
 #[cfg(test)]
 mod resume;
 #[cfg(test)]
