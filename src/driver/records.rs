@@ -27,6 +27,7 @@ pub(super) async fn verify(root: &Path, command: &str, run_id: &str, cookie: &Co
     ];
     spec.timeout = VERIFY_TIMEOUT;
     spec.max_output = VERIFY_OUTPUT;
+    spec.sweep = true;
     match capture(&spec).await {
         Ok(captured) => {
             let mut output = String::from_utf8_lossy(&captured.stdout).into_owned();
