@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use serde_json::{Value, json};
 
 use crate::support::env::TestEnv;
-use crate::support::invariants::{Expect, problems};
+use crate::support::invariants::{Expect, check_invariants, problems};
 use crate::support::run::dump;
 use crate::support::story::{PARTIAL, events, finish, record_is, refused, run, run_as, says};
 
@@ -303,6 +303,31 @@ fn a_disk_that_is_read_only() {
     let run = on_own_disk(&env, "ro", &["--prompt", "x"], 23);
     assert_eq!(env.calls(), [Value::Null; 0]);
     says(&run, &["cannot create", "Read-only file system", "hint: ", "remount it writable"]);
+}
+
+#[test]
+fn a_record_that_cannot_be_added_is_kept_on_stderr() {
+    let env = TestEnv::new();
+    fs::create_dir_all(env.repo().join(".orchestrator/metrics/autopilot.jsonl")).unwrap();
+    let run = run_as(&env, &["--prompt", "x"], 23, &NOTHING_RUN);
+    says(&run, &["cannot add a record to", "hint: ", "keep it: {\"schema_version\":2"]);
+}
+
+#[test]
+fn a_repository_that_is_moved_away_ends_the_run() {
+    let env = TestEnv::new();
+    env.script(&format!("init\nwait_file go\n{}", PARTIAL.replace("turn", "text \"Did a part.\"\nresult")));
+    let mut running = env.start(&["--prompt", "x", "--max-sessions", "3"]);
+    running.wait_mark(1, "waiting");
+    let elsewhere = env.root().join("elsewhere");
+    fs::rename(env.repo(), &elsewhere).unwrap();
+    env.release("go");
+    let run = running.finish();
+    assert!(!env.repo().exists(), "it has been made again: {run}");
+    fs::rename(&elsewhere, env.repo()).unwrap();
+    check_invariants(&env, &run, &NOTHING_RUN);
+    assert_eq!((run.code(), env.calls().len()), (Some(23), 1), "no session where no repository is: {run}");
+    says(&run, &["keep it: {\"schema_version\":2"]);
 }
 
 #[test]
