@@ -20,6 +20,7 @@ use crate::probe::Probe;
 use crate::settings::Settings;
 use crate::state::layout::Layout;
 use crate::ui::printer::Printer;
+use crate::ui::text;
 
 use super::run;
 
@@ -114,12 +115,12 @@ pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
             .map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
         printer.data(&text)?;
     } else {
-        printer.data(&text(&document))?;
+        printer.data(&layout_of(&document))?;
     }
     Ok(Exit::Planned)
 }
 
-fn text(document: &Document) -> String {
+fn layout_of(document: &Document) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: &str| {
         // Writing to a string cannot fail.
@@ -156,12 +157,15 @@ fn text(document: &Document) -> String {
         line("environment", &format!("passed on: {}", document.environment_kept.join(", ")));
     }
     if !document.billing.is_empty() {
-        line("billing", &format!("{} decide who pays and where requests go", document.billing.join(", ")));
+        line(
+            "billing",
+            &format!("who pays, and where requests go, is up to {}", document.billing.join(", ")),
+        );
     }
     for (at, stop) in document.stops.iter().enumerate() {
         line(if at == 0 { "stops when" } else { "" }, stop);
     }
-    line("", "nothing was started (--dry-run)");
+    line("started", "nothing (--dry-run)");
     text
 }
 
@@ -192,7 +196,7 @@ fn budgets(settings: &Settings) -> Vec<String> {
 
 fn deadlines(settings: &Settings) -> Vec<String> {
     let deadlines = &settings.deadlines;
-    let words = |name: &str, time: Duration| format!("{name} {} s", time.as_secs_f64());
+    let words = |name: &str, time: Duration| format!("{name} {}", text::span(time));
     vec![
         words("first output", deadlines.first_output),
         words("stall", deadlines.stall),

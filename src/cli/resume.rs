@@ -45,8 +45,6 @@ pub(super) async fn resume(
     let replay = read_journal(&run_dir.events())
         .map_err(|error| CliError::from_error(ErrorKind::Usage, error).hinted("start a new run instead"))?;
     let summary = RunSummary::from_entries(&replay.entries);
-    let (session_id, work_done) = interrupted(&replay.entries);
-
     // What was asked then, and over it what is asked now.
     let old = Cli::parse_argv(file.argv.iter().map(Into::into))
         .map_err(|error| CliError::usage("the options of that run are not understood").caused_by(error))?;
@@ -57,6 +55,8 @@ pub(super) async fn resume(
     layer.forget("prompt-file");
     layer.forget("dry-run");
     layer.overlay(flags.clone());
+    let verify = config::load(&layer, &config::Files::locate(&repo.root))?.settings.work.verify.is_some();
+    let (session_id, work_done) = interrupted(&replay.entries, verify);
     let request = Request {
         directory: repo.root.clone(),
         flags: layer,
@@ -108,7 +108,7 @@ fn refuse_running(layout: &Layout, run_id: &str) -> Result<(), CliError> {
 }
 
 /// The conversation that was cut off, and whether a session had reported the work complete.
-fn interrupted(entries: &[Entry]) -> (Option<String>, bool) {
+fn interrupted(entries: &[Entry], verify: bool) -> (Option<String>, bool) {
     let mut open: Option<String> = None;
     let mut done = false;
     for entry in entries {
@@ -117,9 +117,9 @@ fn interrupted(entries: &[Entry]) -> (Option<String>, bool) {
             RunEvent::AttemptStarted { session_id, .. } => open = Some(session_id.clone()),
             RunEvent::SessionEnded { completed: true, status, verification, .. } => {
                 open = None;
-                // A claim that `--verify` contradicts leaves work, as it does within a run.
+                // A claim that `--verify` contradicts, or had no time to look at, leaves work.
                 done |= matches!(status.as_deref(), Some("complete" | "nothing_to_do"))
-                    && verification.as_ref().is_none_or(|verification| verification.passed);
+                    && verification.as_ref().map_or(!verify, |verification| verification.passed);
             }
             _ => {}
         }

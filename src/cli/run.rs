@@ -250,7 +250,9 @@ fn take_lock(
                         "wait for it (`autopilot status`), or use another checkout (`git worktree add`)",
                     )
                 }
-                LockError::File(_) => CliError::from_error(ErrorKind::Environment, error),
+                LockError::File(_) => CliError::from_error(ErrorKind::Environment, error).hinted(
+                    "the lock has to be a file on a file system with locks: see what is there instead",
+                ),
             })
         }
     }

@@ -73,7 +73,8 @@ pub(super) fn prompt(source: &PromptSource) -> Result<String, CliError> {
             .hinted("say what is to be done, or leave it out"));
     }
     if text.contains('\0') {
-        return Err(CliError::usage(format!("the prompt from {name} has a NUL byte in it")));
+        return Err(CliError::usage(format!("the prompt from {name} has a NUL byte in it"))
+            .hinted("give a text file, without binary data"));
     }
     Ok(text)
 }
@@ -82,7 +83,9 @@ fn utf8(bytes: &[u8], name: &str) -> Result<String, CliError> {
     // A byte order mark is no part of the text.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     std::str::from_utf8(bytes).map(ToOwned::to_owned).map_err(|error| {
-        CliError::usage(format!("the prompt from {name} is not UTF-8 text")).caused_by(error)
+        CliError::usage(format!("the prompt from {name} is not UTF-8 text"))
+            .caused_by(error)
+            .hinted("save the text as UTF-8, for instance with `iconv -t UTF-8`")
     })
 }
 
@@ -102,7 +105,7 @@ pub(super) fn find_program(
         return match program.metadata() {
             Ok(found) if !found.is_file() => Err(missing(format!("{} is not a file", program.display()))),
             Ok(_) if access(program, Access::EXEC_OK).is_err() => {
-                Err(missing(format!("{} is not executable", program.display()))
+                Err(CliError::environment(format!("{} is not executable", program.display()))
                     .hinted(format!("chmod +x {}", program.display())))
             }
             Ok(_) => std::path::absolute(program)

@@ -422,6 +422,7 @@ impl Driver<'_> {
         let then = self.snapshot.clone();
         let command = self.setup.verify.clone().filter(|_| verify);
         let run_id = self.setup.run_id.clone();
+        let cookie = self.setup.cookie.clone();
         self.query(async move {
             let change = match &then {
                 Some(then) => {
@@ -430,7 +431,7 @@ impl Driver<'_> {
                 None => None,
             };
             let verification = match command {
-                Some(command) => Some(records::verify(&repo.root, &command, &run_id).await),
+                Some(command) => Some(records::verify(&repo.root, &command, &run_id, &cookie).await),
                 None => None,
             };
             // The command may have written to the tree after it was looked at.

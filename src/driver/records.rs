@@ -7,7 +7,7 @@ use crate::core::event::SessionClose;
 use crate::core::published::{Commit, Verification, Work};
 use crate::git::{Change, DiffStat, Snapshot};
 use crate::journal::session_record::{AgentSummary, Effectiveness, SessionRecord, SessionStatus, Wave};
-use crate::process::{CaptureSpec, capture};
+use crate::process::{CaptureSpec, Cookie, capture};
 
 /// Longest `--verify`. A test suite may take its time; a night may not hang on it.
 const VERIFY_TIMEOUT: Duration = Duration::from_mins(30);
@@ -17,12 +17,17 @@ const VERIFY_OUTPUT: usize = 256 * 1024;
 const VERIFY_TAIL: usize = 2000;
 
 /// Runs `--verify`.
-pub(super) async fn verify(root: &Path, command: &str, run_id: &str) -> Verification {
+pub(super) async fn verify(root: &Path, command: &str, run_id: &str, cookie: &Cookie) -> Verification {
     let mut spec = CaptureSpec::new("/bin/sh", root);
     spec.args = vec!["-c".into(), command.into()];
-    spec.env_set = vec![("AUTOPILOT_RUN_ID".into(), run_id.into())];
+    spec.env_set = vec![
+        ("AUTOPILOT_RUN_ID".into(), run_id.into()),
+        // After a `kill -9` of the run the next start finds it by this.
+        (cookie.name.clone().into(), cookie.value.clone().into()),
+    ];
     spec.timeout = VERIFY_TIMEOUT;
     spec.max_output = VERIFY_OUTPUT;
+    spec.sweep = true;
     match capture(&spec).await {
         Ok(captured) => {
             let mut output = String::from_utf8_lossy(&captured.stdout).into_owned();

@@ -118,9 +118,17 @@ impl CliError {
         self.kind.exit()
     }
 
-    /// The causes in words, outermost first.
+    /// The causes in words, outermost first. What the words before end with already is not said again.
     pub fn causes(&self) -> Vec<String> {
-        std::iter::successors(self.source(), |cause| (**cause).source()).map(ToString::to_string).collect()
+        let mut said = self.to_string();
+        std::iter::successors(self.source(), |cause| (**cause).source())
+            .map(ToString::to_string)
+            .filter(|cause| {
+                let new = !said.ends_with(cause.as_str());
+                said.clone_from(cause);
+                new
+            })
+            .collect()
     }
 
     /// What the person can do, most useful first.
@@ -172,6 +180,12 @@ mod tests {
         let error = CliError::from_error(ErrorKind::Config, Outer { path: "a.toml", source: Inner });
         assert_eq!(error.to_string(), "cannot read a.toml");
         assert_eq!(error.causes(), ["permission denied"]);
+    }
+
+    #[test]
+    fn a_cause_that_the_message_ends_with_is_not_repeated() {
+        let error = CliError::environment("cannot read a.toml: permission denied").caused_by(Inner);
+        assert_eq!(error.causes(), [""; 0]);
     }
 
     #[test]

@@ -137,8 +137,15 @@ fn without_newline(line: &[u8]) -> String {
 }
 
 fn locked<T>(layout: &Layout, work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
-    let folder = layout.metrics();
-    fs::create_dir_all(&folder).map_err(FileError::at("create the folder", &folder))?;
+    // They are made again after a `git clean`, but a repository that is gone is not.
+    for folder in [layout.orchestrator(), layout.metrics()] {
+        match fs::create_dir(&folder) {
+            Err(error) if !folder.is_dir() => {
+                return Err(FileError::at("create the folder", &folder)(error));
+            }
+            _ => {}
+        }
+    }
     with_lock(&layout.metrics_lock(), LOCK_BOUND, work)?
 }
 

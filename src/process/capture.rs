@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::exit::Exit;
 use super::spawn::{self, Child, Cookie, SpawnError};
-use super::stop::{FirstStep, Ladder, StopReport, stop};
+use super::stop::{FirstStep, Graces, Ladder, StopReport, stop, sweep};
 
 /// Variable that tells the descendants of a helper from those of a session. Its value is fresh for each
 /// helper.
@@ -57,6 +57,9 @@ pub struct CaptureSpec {
     pub timeout: Duration,
     /// Bytes kept of each stream; the rest is read and dropped.
     pub max_output: usize,
+    /// Whether what it leaves running after its exit is ended. Git leaves daemons on purpose; a test suite
+    /// that leaves a server does not.
+    pub sweep: bool,
 }
 
 impl CaptureSpec {
@@ -72,6 +75,7 @@ impl CaptureSpec {
             stdin: None,
             timeout: Duration::from_secs(30),
             max_output: 1 << 20,
+            sweep: false,
         }
     }
 }
@@ -91,6 +95,7 @@ impl fmt::Debug for CaptureSpec {
             .field("stdin_bytes", &self.stdin.as_ref().map(Vec::len))
             .field("timeout", &self.timeout)
             .field("max_output", &self.max_output)
+            .field("sweep", &self.sweep)
             .finish()
     }
 }
@@ -149,8 +154,8 @@ pub enum CaptureError {
 
 /// Runs a helper to its end, in a process group of its own.
 ///
-/// What it leaves running after a normal exit is left alone (git starts daemons); it carries
-/// [`HELPER_COOKIE`], and the run's own cookie if the caller put that into the environment. When the future
+/// What it leaves running after a normal exit is left alone (git starts daemons), unless
+/// [`CaptureSpec::sweep`] says otherwise; it carries [`HELPER_COOKIE`], and the run's own cookie if the caller put that into the environment. When the future
 /// is dropped, the helper's group is ended with SIGKILL ([`Child`]).
 pub async fn capture(spec: &CaptureSpec) -> Result<Captured, CaptureError> {
     let mut child = start(spec)?;
@@ -181,6 +186,13 @@ pub async fn capture(spec: &CaptureSpec) -> Result<Captured, CaptureError> {
             }
         }
     };
+    if ended.is_some() && spec.sweep {
+        let graces = Graces { terminate: LADDER.terminate_grace, kill: LADDER.kill_grace };
+        let report = sweep(&mut child.tree().without_adoption(), graces).await;
+        if !report.survivors.is_empty() {
+            tracing::warn!(survivors = ?report.survivors, "what a helper left could not be ended");
+        }
+    }
     let Some((exit, drained)) = ended else {
         let mut tree = child.tree().without_adoption();
         let stop = Box::new(stop(&mut child, &mut tree, LADDER).await);

@@ -11,12 +11,22 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod dry_run;
+#[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
+mod operator;
+#[cfg(test)]
+mod readme;
+#[cfg(test)]
+mod records;
+#[cfg(test)]
+mod resume;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod support;
-#[cfg(test)]
-mod readme;

@@ -233,6 +233,14 @@ fn verification_decides_over_the_claim() {
 }
 
 #[test]
+fn what_a_verification_leaves_running_is_ended() {
+    let env = TestEnv::new();
+    let verify = "sleep 300 & setsid sleep 300 >/dev/null 2>&1 & sh -c 'trap \"\" TERM; sleep 300' & true";
+    run(&env, &["--prompt", "x", "--verify", verify], 0);
+    assert_eq!(env.leftovers(), []);
+}
+
+#[test]
 fn json_is_one_document_and_events_are_the_journal() {
     let env = TestEnv::new();
     env.script(PARTIAL);

@@ -12,7 +12,7 @@ const PATTERNS: &[(&str, &str)] = &[
     (r"[A-Za-z0-9._-]+-\d{4}-\d{2}-\d{2}-\d{4}-autopilot(-[0-9a-z]+)?", "[RUN]"),
     (r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?", "[TIME]"),
     (r"\b\d{1,2}:\d{2}(:\d{2})?( ?[ap]m)?\b", "[CLOCK]"),
-    (r"\b\d+(\.\d+)? ?(ms|µs|s|min|h)\b( \d+ ?(ms|s|min)\b)*", "[DURATION]"),
+    (r"\b\d+(\.\d+)? ?(ms|µs|s|min|m|h|d)\b( \d+ ?(ms|s|min|m|h)\b)*", "[DURATION]"),
     (r#""(duration_seconds|duration_ms|limit_wait_seconds|pid|ms)":\s*\d+(\.\d+)?"#, r#""$1":[N]"#),
     (r"\bpid[ =]\d+", "pid [N]"),
     (r"autopilot \d+\.\d+\.\d+", "autopilot [VERSION]"),
