@@ -355,6 +355,12 @@ impl Run {
     fn session_over(&mut self, now: Now, session: &Session, end: &SessionEnd, effects: &mut Effects) {
         self.state = State::Idle;
         let iteration = session.context().iteration;
+        // Ids it had before are told as well: each has a transcript of its own (field-reports H06, G00).
+        for id in &session.conversation.lineage {
+            if !self.sessions.contains(id) {
+                self.sessions.push(id.clone());
+            }
+        }
         if session.conversation.used {
             self.sessions.push(session.conversation.id.clone());
         }
