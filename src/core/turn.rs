@@ -60,6 +60,8 @@ impl Books {
 pub(super) struct Conversation {
     /// Its id now.
     pub(super) id: String,
+    /// Ids it had before; each has a transcript of its own.
+    pub(super) earlier: Vec<String>,
     /// A process was started with this id.
     pub(super) used: bool,
     /// Ids to take when a new one is needed; the core makes none up.
@@ -85,6 +87,7 @@ impl Conversation {
         effects.publish(RunEvent::Warning {
             text: format!("conversation {old} is left; {} takes its place", self.id),
         });
+        self.earlier.push(old);
     }
 }
 

@@ -11,6 +11,8 @@
 #[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
+mod field_reports;
+#[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
 mod run;
