@@ -1,5 +1,7 @@
 //! Class C: what the stream may throw at its reader.
 
+use std::fmt::Write as _;
+
 use super::{night, text};
 
 /// The rest of a good turn.
@@ -97,7 +99,7 @@ fn c06_unknown_types_and_wrong_json_types() {
         "\"a string\"",
         "null",
     ] {
-        script.push_str(&format!("emit {line}\n"));
+        writeln!(script, "emit {line}").unwrap();
     }
     let morning = night(&format!("{script}{DONE}")).run();
     morning.fine().judged(&["ok"]);

@@ -1,5 +1,7 @@
 //! Class E: usage limits.
 
+use std::fmt::Write as _;
+
 use rustix::process::Signal;
 
 use super::{night, text};
@@ -66,14 +68,12 @@ fn e03_words_of_limits_in_healthy_text_are_only_words() {
     ];
     let mut script = "init\n".to_owned();
     for row in rows {
-        script.push_str(&format!(
-            "tool Bash {{\"command\":\"cat notes\"}} \"{row}\"\ntext \"{row}\" partial\n"
-        ));
+        writeln!(script, "tool Bash {{\"command\":\"cat notes\"}} \"{row}\"\ntext \"{row}\" partial")
+            .unwrap();
     }
     // The answer itself speaks of it, too, and so does stderr.
     let last = rows[5];
-    script
-        .push_str(&format!("stderr \"{last}\"\ntext \"{last}\"\nreport {{\"summary\":\"{last}\"}}\nresult"));
+    write!(script, "stderr \"{last}\"\ntext \"{last}\"\nreport {{\"summary\":\"{last}\"}}\nresult").unwrap();
     let morning = night(&script).run();
     morning.fine().judged(&["ok"]);
     assert_eq!(morning.env.calls().len(), 1, "{morning}");
