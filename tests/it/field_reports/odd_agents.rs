@@ -214,3 +214,111 @@ fn chatter_without_end_is_ended_by_the_turn_timeout() {
     let morning = bounded(night_with_agent(&agent));
     morning.ended(12, "stall-timeout", "stalled").because("longer than allowed");
 }
+
+#[test]
+fn the_agent_removes_the_folder_of_the_records() {
+    let agent = format!("echo '{INIT}'\nrm -rf .orchestrator\necho '{SAID}'\necho '{RESULT}'");
+    let morning = bounded(night_with_agent(&agent));
+    assert_eq!(morning.env.runs().len(), 1, "{morning}");
+    assert_eq!(morning.env.sessions().len(), 1, "{morning}");
+}
+
+#[test]
+fn the_agent_puts_a_file_in_the_place_of_the_records() {
+    let agent =
+        format!("echo '{INIT}'\nrm -rf .orchestrator\n: >.orchestrator\necho '{SAID}'\necho '{RESULT}'");
+    let night = night_with_agent(&agent).args(&["--first-output-timeout=2", "--stall-timeout=5"]);
+    let morning = night.expect(|expect| (expect.any_cost, expect.no_record) = (true, true)).run();
+    assert!(!matches!(morning.run.code(), None | Some(0)), "nothing could be recorded: {morning}");
+    assert!(morning.run.stderr.contains(".orchestrator"), "it is said: {morning}");
+}
+
+#[test]
+fn the_agent_removes_its_own_working_directory() {
+    let partial = RESULT.replace("complete", "partial");
+    let night = night_with_agent(&format!("echo '{INIT}'\nrm -rf \"$PWD\"\necho '{SAID}'\necho '{partial}'"));
+    let args = ["--prompt=Do the work.", "--exit-grace=1", "--no-progress", "--max-sessions=3"];
+    let run = night.env.autopilot(&args);
+    assert_eq!(run.code(), Some(23), "{run}");
+    assert!(run.stderr.contains("not a git repository any more"), "{run}");
+    assert!(night.env.leftovers().is_empty() && night.env.bystander_lives(), "{run}");
+}
+
+#[test]
+fn a_daemon_that_hides() {
+    // Its own session, an empty environment, no parent: only adoption shows where it came from.
+    let agent = format!(
+        "(env -i \"$(command -v setsid || echo nohup)\" sleep 4321.5 >/dev/null 2>&1 <&- &)\necho '{INIT}'\necho '{SAID}'\necho '{RESULT}'"
+    );
+    let night = night_with_agent(&agent);
+    if let Some(setsid) =
+        ["/usr/bin/setsid", "/bin/setsid"].iter().find(|path| std::path::Path::new(path).exists())
+    {
+        std::os::unix::fs::symlink(setsid, night.env.root().join("bin/setsid")).unwrap();
+    }
+    let morning = bounded(night);
+    morning.fine();
+    let processes = morning.env.command("ps").args(["-eo", "args"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&processes.stdout).contains("sleep 4321.5"), "{morning}");
+}
+
+#[test]
+fn reports_of_every_wrong_shape() {
+    for report in [
+        "\"all done\"",
+        "[]",
+        "42",
+        "{\"status\":\"celebrating\",\"summary\":7}",
+        "{\"status\":\"complete\",\"agent_summary\":{\"spiral\":-1,\"failed\":\"none\"},\"effectiveness\":{\"planned_issues\":0,\"carryover\":1e308}}",
+        "{\"status\":\"partial\",\"waves\":{\"a\":1},\"tasks_done\":\"x\",\"blocked_on\":[]}",
+    ] {
+        let morning = bounded(night(&format!(
+            "nth_call 1 {{\ninit\ntext \"Done.\"\nresult {{\"structured_output\":{report}}}\n}}\nnth_call 2 {{\nturn\n}}"
+        )));
+        assert_eq!(morning.run.code(), Some(0), "{report}: {morning}");
+    }
+}
+
+#[test]
+fn results_with_fields_of_the_wrong_kind() {
+    for changes in [
+        "{\"is_error\":\"yes\",\"num_turns\":-1,\"duration_ms\":\"long\"}",
+        "{\"total_cost_usd\":1e300,\"usage\":[],\"modelUsage\":\"much\"}",
+        "{\"permission_denials\":\"none\",\"subagent_stats\":5,\"errors\":{\"a\":1}}",
+        "{\"result\":{\"text\":\"x\"},\"stop_reason\":5,\"session_id\":[]}",
+    ] {
+        let morning = bounded(night(&format!("init\ntext \"Done.\"\nreport\nresult {changes}")));
+        assert_eq!(morning.run.code(), Some(0), "{changes}: {morning}");
+    }
+}
+
+#[test]
+fn resets_that_cannot_be() {
+    // Milliseconds, the far future, the far past, beyond all calendars.
+    for at in ["{now+3600}000", "32503680000", "1e30", "9223372036854775807"] {
+        let event = format!(
+            "emit {{\"type\":\"rate_limit_event\",\"session_id\":\"{{session}}\",\"rate_limit_info\":{{\"status\":\"rejected\",\"resetsAt\":{at},\"rateLimitType\":\"five_hour\"}}}}"
+        );
+        let script = format!(
+            "init\n{event}\napi_error 429 \"You've hit your session limit\" usage_limit_reached\nexit 1"
+        );
+        let morning = bounded(night(&script).args(&["--max-wait=0"]));
+        morning.ended(22, "failed-wave", "usage_limit");
+    }
+}
+
+#[test]
+fn a_hundred_megabytes_on_stderr() {
+    let morning = bounded(night("init\nrepeat 10 {\nstderr 10M\n}\ntext \"Done.\"\nreport\nresult"));
+    morning.fine().judged(&["ok"]);
+}
+
+#[test]
+fn ten_thousand_lines_that_are_not_json() {
+    let morning =
+        bounded(night("init\nrepeat 10000 {\nemit this is {not} JSON\n}\ntext \"Done.\"\nreport\nresult"));
+    morning.fine().judged(&["ok"]);
+    assert_eq!(morning.events("attempt_ended")[0]["bad_lines"], 10_000, "{morning}");
+    let journal: usize = morning.env.events().iter().map(|event| event.to_string().len()).sum();
+    assert!(journal < 256 << 10, "the journal stays small: {journal} bytes");
+}
