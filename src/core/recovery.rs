@@ -14,7 +14,7 @@ use super::judge::Outcome;
 use super::outcome::Class;
 use super::published::Purpose;
 use super::time::Now;
-use super::transcript_digest::{Growth, TurnOver};
+use super::transcript_digest::{Ended, Growth, TurnOver};
 
 /// How often a turn may be continued after `--max-turns` (field-reports D09: while the budget lasts, with a
 /// counter of our own as backstop).
@@ -140,16 +140,9 @@ pub fn decide(
                 again(Some(Purpose::Continue), false, Duration::ZERO, why)
             }
         }
-        Class::PoisonedSession => {
-            let signature = without_numbers(&why);
-            history.poisonings += 1;
-            if history.last_poison.as_ref() == Some(&signature) || history.poisonings >= MOST_POISONINGS {
-                fresh_once(outcome.class, history, why)
-            } else {
-                // One retry of the same conversation: some of these pass by themselves (field-reports G07).
-                history.last_poison = Some(signature);
-                again(None, false, policy.backoff.first().copied().unwrap_or_default(), why)
-            }
+        Class::PoisonedSession => same_again(outcome.class, history, policy, why),
+        Class::UnknownError if failed_without_a_turn(evidence) => {
+            same_again(outcome.class, history, policy, why)
         }
         Class::ContextFull | Class::PolicyRefusal | Class::NoSession => {
             fresh_once(outcome.class, history, why)
@@ -175,7 +168,8 @@ fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Po
     if let Some(digest) = digest
         && evidence.result.is_none()
         && matches!(digest.growth, Growth::Grown { .. })
-        && matches!(digest.turn_over, TurnOver::Over { .. })
+        // Text without a stop reason may be the first words of a message that was to go on with a tool call.
+        && matches!(digest.turn_over, TurnOver::Over { by: Ended::StopReason(_) | Ended::StructuredOutput })
         && (digest.reply.is_some() || digest.structured_output.is_some())
     {
         return Action::Accept { why: Some(format!("{why}; the reply stands complete in the transcript")) };
@@ -202,6 +196,25 @@ fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Po
         (true, Class::TransientApi) => again(Some(Purpose::Continue), false, after, why),
         (true, _) => again(Some(Purpose::Reconcile), false, after, why),
     }
+}
+
+/// A failure that will probably be the same for ever: the same words twice leave the conversation.
+fn same_again(class: Class, history: &mut History, policy: &Policy, why: String) -> Action {
+    let signature = without_numbers(&why);
+    history.poisonings += 1;
+    if history.last_poison.as_ref() == Some(&signature) || history.poisonings >= MOST_POISONINGS {
+        fresh_once(class, history, why)
+    } else {
+        // One retry of the same conversation: some of these pass by themselves (field-reports G07).
+        history.last_poison = Some(signature);
+        again(None, false, policy.backoff.first().copied().unwrap_or_default(), why)
+    }
+}
+
+/// An error result before the model had a turn: what is the same twice is as deterministic as a 400
+/// (field-reports G00).
+fn failed_without_a_turn(evidence: &Evidence) -> bool {
+    evidence.result.as_ref().is_some_and(|result| result.is_error && result.num_turns == Some(0))
 }
 
 fn again(prompt: Option<Purpose>, fresh: bool, after: Duration, why: String) -> Action {

@@ -313,7 +313,7 @@ impl Run {
         let interrupted = self.interrupted.take();
         let conversation = if let Some(id) = interrupted {
             first = Purpose::Reconcile;
-            Some(Conversation { id, used: true, spare_ids: Vec::new() })
+            Some(Conversation { id, earlier: Vec::new(), used: true, spare_ids: Vec::new() })
         } else if self.limits.chain == Chain::Resume {
             self.last_conversation.take()
         } else {
@@ -329,7 +329,7 @@ impl Run {
                 self.finish(now, Some(fired), None, effects);
                 return;
             };
-            Conversation { id, used: false, spare_ids }
+            Conversation { id, earlier: Vec::new(), used: false, spare_ids }
         };
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);
@@ -355,6 +355,12 @@ impl Run {
     fn session_over(&mut self, now: Now, session: &Session, end: &SessionEnd, effects: &mut Effects) {
         self.state = State::Idle;
         let iteration = session.context().iteration;
+        // Ids it had before are told as well: each has a transcript of its own (field-reports H06, G00).
+        for id in &session.conversation.earlier {
+            if !self.sessions.contains(id) {
+                self.sessions.push(id.clone());
+            }
+        }
         if session.conversation.used {
             self.sessions.push(session.conversation.id.clone());
         }

@@ -419,10 +419,12 @@ fn publish_fact(attempt: u32, fact: &Fact, effects: &mut Effects) {
             resets_at: limit.resets_at,
             utilization: limit.utilization,
         },
-        Fact::Anomaly { kind, sample } => {
+        // Without a sample it is one of too many: counted, not told.
+        Fact::Anomaly { kind, sample } if !sample.is_empty() => {
             RunEvent::StreamAnomaly { anomaly: (*kind).to_owned(), sample: sample.clone() }
         }
-        Fact::ToolEnded { .. }
+        Fact::Anomaly { .. }
+        | Fact::ToolEnded { .. }
         | Fact::Usage { .. }
         | Fact::ApiError { .. }
         | Fact::TaskStarted { .. }

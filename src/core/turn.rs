@@ -60,6 +60,8 @@ impl Books {
 pub(super) struct Conversation {
     /// Its id now.
     pub(super) id: String,
+    /// Ids it had before; each has a transcript of its own.
+    pub(super) earlier: Vec<String>,
     /// A process was started with this id.
     pub(super) used: bool,
     /// Ids to take when a new one is needed; the core makes none up.
@@ -85,6 +87,7 @@ impl Conversation {
         effects.publish(RunEvent::Warning {
             text: format!("conversation {old} is left; {} takes its place", self.id),
         });
+        self.earlier.push(old);
     }
 }
 
@@ -331,11 +334,16 @@ impl Turn {
             }
             _ => {}
         }
-        // Callbacks of agents that still run need an open stdin; without any, nothing more will be said.
-        if running.result_seen && !running.input_closed && !running.waits_for_agents() {
-            running.input_closed = true;
-            shared.effects.push(Effect::CloseInput { attempt });
-            shared.effects.arm(TimerKind::ExitGrace, running.epoch, shared.limits.exit_grace);
+        // Callbacks of agents that still run need an open stdin, and so does the turn that the CLI begins when
+        // they come back. With a result and no agent nothing more will be said; after the last agent the exit
+        // grace waits for that turn.
+        if running.result_seen && !running.waits_for_agents() {
+            if matches!(fact, Fact::Result(_)) {
+                running.close_input(shared);
+            }
+            if matches!(fact, Fact::Result(_) | Fact::TaskEnded { .. }) {
+                shared.effects.arm(TimerKind::ExitGrace, running.epoch, shared.limits.exit_grace);
+            }
         }
     }
 
@@ -616,6 +624,12 @@ impl Running {
         !self.evidence.agents_running.is_empty() && self.evidence.stop_cause != Some(StopCause::Operator)
     }
 
+    fn close_input(&mut self, shared: &mut Shared<'_>) {
+        if !std::mem::replace(&mut self.input_closed, true) {
+            shared.effects.push(Effect::CloseInput { attempt: self.attempt });
+        }
+    }
+
     fn end(&mut self, cause: StopCause, step: StopStep, shared: &mut Shared<'_>) {
         self.stopping = true;
         // The first cause stays: a hang does not become an operator's stop because the ladder takes long.
@@ -669,6 +683,10 @@ impl Running {
                 let quiet = self.evidence.silence(shared.now);
                 if quiet < grace {
                     shared.effects.arm(TimerKind::ExitGrace, self.epoch, grace.saturating_sub(quiet));
+                } else if !self.input_closed {
+                    // It waits for us: its agents ended and no turn followed.
+                    self.close_input(shared);
+                    shared.effects.arm(TimerKind::ExitGrace, self.epoch, limits.exit_grace);
                 } else {
                     self.end(StopCause::ExitGrace, StopStep::Terminate, shared);
                 }

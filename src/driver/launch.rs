@@ -68,12 +68,18 @@ impl Driver<'_> {
         if launch.quarantine {
             self.quarantine(&launch.session_id);
         }
+        let root = &self.setup.repo.root;
+        // Our own records may have made the folder again; a session must not start in an empty one
+        // (field-reports K09).
+        if !root.join(".git").exists() {
+            let words = format!("`{}` is not a git repository any more", root.display());
+            self.not_launched(attempt, LaunchFailure::DirectoryGone, words);
+            return;
+        }
         let prompt = match self.prompt(&launch) {
             Ok(prompt) => prompt,
             Err(error) => {
-                let failure = (LaunchFailure::Other, error.to_string());
-                let end = AttemptEnd { launch_failure: Some(failure), ..AttemptEnd::default() };
-                self.pending.push_back(Event::AttemptOver { attempt, end: Box::new(end) });
+                self.not_launched(attempt, LaunchFailure::Other, error.to_string());
                 return;
             }
         };
@@ -136,6 +142,11 @@ impl Driver<'_> {
             stdout_log: Box::new(Tee(RawLog::new(&stream, attempt))),
         };
         self.handle = Some(headless::launch(order, self.attempts.clone(), &self.tasks));
+    }
+
+    fn not_launched(&mut self, attempt: u32, failure: LaunchFailure, words: String) {
+        let end = AttemptEnd { launch_failure: Some((failure, words)), ..AttemptEnd::default() };
+        self.pending.push_back(Event::AttemptOver { attempt, end: Box::new(end) });
     }
 
     /// A transcript without a message blocks its id from both sides (recovery §1.7).

@@ -17,6 +17,8 @@ mod dry_run;
 #[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
+mod field_reports;
+#[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
 mod operator;

@@ -59,6 +59,11 @@ fn take(frame: Frame<'_>, translator: &mut Translator, handshake_id: &str, found
     }
     for message in &parsed.messages {
         answer(message, handshake_id, found);
+        // An answer to a request of ours is no output of the session: one that only says "initialized" and
+        // then nothing has not started (field-reports A08).
+        if matches!(message.body, Body::ControlResponse(_)) {
+            continue;
+        }
         translator.message(message, |fact| {
             if fact != Fact::Heartbeat || found.facts.last() != Some(&Fact::Heartbeat) {
                 found.facts.push(fact);
