@@ -138,6 +138,10 @@ fn of_api_failure(
     if class_word == "model_not_found" {
         return sure(Class::ModelUnavailable);
     }
+    // The CLI has asked for the rest three times by then.
+    if error_code == "max_output_tokens" || class_word == "max_output_tokens" {
+        return sure(Class::OutputLimit);
+    }
     if matches!(error_code, "tool_history_mismatch" | "media_removed") {
         return sure(Class::PoisonedSession);
     }
