@@ -24,3 +24,9 @@ fn commit(name: &str) -> Reply {
         "echo {name} > {name}.txt && git add {name}.txt && git commit --quiet -m 'Add {name}'"
     ))
 }
+
+/// A time from now, as the API tells it.
+fn in_seconds(seconds: u64) -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
+    i64::try_from(now.as_secs() + seconds).expect("a time before 2262")
+}

@@ -37,6 +37,41 @@ fn a_busy_tool_is_not_a_hang() {
     assert_eq!(night.commits(), ["Busy"]);
 }
 
+/// What the CLI had started is ended as well, and the conversation goes on.
+#[test]
+fn a_killed_cli_is_started_again() {
+    let night = Night::new();
+    night.stub.next(commit("one")).next(Reply::bash(TOOL));
+    let mut program = night.start(&work(&["--max-sessions=1"]));
+    night.wait_for_process(TOOL);
+    night.stub.next(commit("two")).next(Reply::report("complete"));
+    let pid = night.wait_for_event("attempt_spawned")["pid"].as_u64().unwrap();
+    night.signal(u32::try_from(pid).unwrap(), Signal::KILL);
+    night.wait_until_gone(TOOL);
+    let ended = night.ended(&mut program);
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(ended.heals(), [("killed_by_other".to_owned(), "reconcile".to_owned())]);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+    assert_eq!(night.transcripts().len(), 1);
+}
+
+/// Nothing that a session started lives longer than the session.
+#[test]
+fn a_process_left_behind_is_ended_with_its_session() {
+    let night = Night::new();
+    let daemon =
+        format!("setsid {TOOL} > /dev/null 2>&1 < /dev/null & git commit --quiet --allow-empty -m Left");
+    night.stub.next(Reply::bash(&daemon)).next(Reply::report("complete"));
+    let ended = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(night.commits(), ["Left"]);
+    let swept = night.events_of(&ended, "attempt_ended")[0]["swept"].clone();
+    assert!(
+        swept.as_array().unwrap().iter().any(|swept| swept.as_str().unwrap().contains("tail")),
+        "{swept}"
+    );
+}
+
 #[test]
 fn a_killed_driver_is_cleaned_up_after_and_its_session_goes_on() {
     let night = Night::new();

@@ -139,6 +139,12 @@ impl Night {
         self.leftovers().iter().any(|left| left.command == command)
     }
 
+    /// Sends a signal to a process of this night.
+    pub(crate) fn signal(&self, pid: u32, signal: Signal) {
+        assert!(self.leftovers().iter().any(|left| left.pid == pid), "{pid} is no process of this night");
+        process::signal(pid, signal);
+    }
+
     /// Waits until a process with exactly these arguments lives.
     pub(crate) fn wait_for_process(&self, command: &str) {
         wait::until(command, STEP, || self.runs(command).then_some(()));
