@@ -258,7 +258,7 @@ impl Turn {
         let epoch = shared.books.next_epoch();
         self.attempts += 1;
         conversation.used = true;
-        shared.books.ledger.begin_attempt();
+        shared.books.ledger.begin_attempt(&conversation.id, resume);
         let spend = shared.books.ledger.run();
         shared.effects.push(Effect::Launch(Box::new(Launch {
             attempt,
@@ -454,7 +454,7 @@ impl Turn {
         }
         let mut evidence = std::mem::take(&mut running.evidence);
         let seconds = evidence.started.map_or(0.0, |started| shared.now.since(started).as_secs_f64());
-        shared.books.ledger.end_attempt();
+        shared.books.ledger.end_attempt(&conversation.id);
         shared.effects.publish(RunEvent::AttemptEnded {
             attempt,
             exit: end.exit.map(|exit| exit.to_string()),
