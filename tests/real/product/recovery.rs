@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::signals::TOOL;
-use super::{commit, work};
+use super::{assert_cost, commit, work};
 use crate::stub::{Reply, Request};
 use crate::support::{Night, STEP};
 
@@ -19,6 +19,10 @@ fn a_hang_is_ended_and_the_session_goes_on() {
     assert_eq!(night.commits(), ["Add one", "Add two"]);
     assert_eq!(ended.heals(), [("stalled".to_owned(), "reconcile".to_owned())]);
     assert_eq!(ended.record()["stall_recovery_count"], 1);
+    // The stream says next to nothing of what the ended process had used; its transcript does.
+    let (input, output) = night.stub.spent();
+    assert_eq!(ended.record()["total_tokens_used"], output);
+    assert_cost(&ended.record()["cost_usd"], input, output);
     assert_eq!(ended.sessions.len(), 1);
     assert_eq!(night.transcripts().len(), 1);
     let request = night.stub.requests()[2].last_user_text();
