@@ -377,18 +377,18 @@ impl Turn {
         shared.effects.push(Effect::Inspect { session_id: conversation.id.clone(), offset: None });
     }
 
-    pub(super) fn liveness(&mut self, attempt: u32, moved: Option<&'static str>, shared: &mut Shared<'_>) {
+    pub(super) fn liveness(&mut self, attempt: u32, moved: Option<Duration>, shared: &mut Shared<'_>) {
         let Phase::Running(running) = &mut self.phase else { return };
         if running.attempt != attempt || running.stopping {
             return;
         }
         // What came while we looked counts as well.
+        if let Some(ago) = moved {
+            running.evidence.lived(shared.now, ago);
+        }
         let silence = running.silence(shared.now);
-        if moved.is_some() || silence < shared.limits.stall_timeout {
-            if moved.is_some() {
-                running.evidence.sign_of_life(shared.now);
-            }
-            let rest = shared.limits.stall_timeout.saturating_sub(running.silence(shared.now));
+        if silence < shared.limits.stall_timeout {
+            let rest = shared.limits.stall_timeout.saturating_sub(silence);
             shared.effects.arm(TimerKind::Stall, running.epoch, rest.max(Duration::from_millis(10)));
         } else {
             running.end(StopCause::Stall, StopStep::Terminate, shared);
