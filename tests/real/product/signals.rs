@@ -79,6 +79,25 @@ fn a_termination_ends_the_session() {
     check_ended_at_once(|_, program| program.signal(Signal::TERM), 143);
 }
 
+/// The CLI has not said a word yet, so there may be no conversation to go on with.
+#[test]
+fn a_run_ended_before_the_first_word_can_be_resumed() {
+    let night = Night::new();
+    let mut program = night.start(&work(&["--max-sessions=1"]));
+    night.wait_for_event("attempt_spawned");
+    program.signal(Signal::TERM);
+    let first = night.outcome(&mut program);
+    night.wait_until_empty(Duration::from_secs(2));
+    assert_eq!(first.code, Some(143), "{}", first.stderr);
+    assert_eq!(first.verdict(), json!([143, "user-abort", null]), "{}", first.stderr);
+
+    night.stub.next(commit("one")).next(Reply::report("complete"));
+    let resumed = night.outcome(&mut night.start(&["resume"]));
+    night.wait_until_empty(Duration::from_secs(2));
+    assert_eq!(resumed.verdict(), json!([0, "max-sessions-reached", null]), "{}", resumed.stderr);
+    assert_eq!(night.commits(), ["Add one"]);
+}
+
 #[test]
 fn one_interrupt_ends_the_sleep_for_a_usage_limit() {
     let mut night = Night::new();
