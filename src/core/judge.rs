@@ -74,7 +74,7 @@ fn of_error_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
             .because(words);
     }
     if by_operator && (terminal.starts_with("aborted") || subtype == "error_during_execution") {
-        return Outcome::new(Class::KilledByDriver, 1.0, "interrupted on request").because(words);
+        return Outcome::new(Class::KilledByDriver, 1.0, "interrupted on request");
     }
     // Both can hold: a full context whose compaction met a limit waits first (field-reports G09).
     if evidence.rejected_window().is_some() || error_code == "usage_limit_reached" || says_limit(&words) {
