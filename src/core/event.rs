@@ -90,8 +90,8 @@ pub enum Event {
     Liveness {
         /// Which attempt.
         attempt: u32,
-        /// What moved although the stream was silent; `None` = nothing.
-        moved: Option<&'static str>,
+        /// How long ago something moved although the stream was silent; `None` = nothing did.
+        moved: Option<Duration>,
     },
     /// A timer ran out.
     Timer(TimerId),

@@ -192,6 +192,15 @@ impl Evidence {
         self.last_sign = Some(now);
     }
 
+    /// Something showed that the attempt lived some time before `now`: a file it wrote then. The transcript is written a
+    /// moment after the stream, so the time of the look in place of the time of the write would double every silence.
+    pub fn lived(&mut self, now: Now, ago: Duration) {
+        if ago < self.silence(now) {
+            let wall = now.wall.checked_sub(ago).unwrap_or(now.wall);
+            self.sign_of_life(Now { mono: now.mono.saturating_sub(ago), wall });
+        }
+    }
+
     /// Silence since the last sign of life.
     #[must_use]
     pub fn silence(&self, now: Now) -> Duration {
@@ -348,5 +357,19 @@ mod tests {
         assert!(of(&[text("a", false), error()]).api_error.is_some());
         assert!(of(&[error(), text("a", true)]).api_error.is_some());
         assert!(of(&[error(), text("a", false)]).api_error.is_none());
+    }
+
+    #[test]
+    fn a_sign_from_before_counts_from_then() {
+        let at = |seconds| Now { mono: Duration::from_secs(seconds), wall: jiff::Timestamp::UNIX_EPOCH };
+        let mut evidence = Evidence { started: Some(at(100)), ..Evidence::default() };
+        evidence.sign_of_life(at(110));
+        evidence.lived(at(130), Duration::from_secs(15));
+        assert_eq!(evidence.silence(at(130)), Duration::from_secs(15));
+        // Older than what is known already.
+        evidence.lived(at(130), Duration::from_secs(29));
+        assert_eq!(evidence.silence(at(130)), Duration::from_secs(15));
+        evidence.lived(at(130), Duration::ZERO);
+        assert_eq!(evidence.silence(at(130)), Duration::ZERO);
     }
 }

@@ -74,7 +74,7 @@ fn of_error_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
             .because(words);
     }
     if by_operator && (terminal.starts_with("aborted") || subtype == "error_during_execution") {
-        return Outcome::new(Class::KilledByDriver, 1.0, "interrupted on request").because(words);
+        return Outcome::new(Class::KilledByDriver, 1.0, "interrupted on request");
     }
     // Both can hold: a full context whose compaction met a limit waits first (field-reports G09).
     if evidence.rejected_window().is_some() || error_code == "usage_limit_reached" || says_limit(&words) {
@@ -137,6 +137,10 @@ fn of_api_failure(
     }
     if class_word == "model_not_found" {
         return sure(Class::ModelUnavailable);
+    }
+    // The CLI has asked for the rest three times by then.
+    if error_code == "max_output_tokens" || class_word == "max_output_tokens" {
+        return sure(Class::OutputLimit);
     }
     if matches!(error_code, "tool_history_mismatch" | "media_removed") {
         return sure(Class::PoisonedSession);

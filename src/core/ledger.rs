@@ -6,6 +6,10 @@
 //! for that conversation, else by the total. An attempt that died without a result is charged what its
 //! messages said, marked as an estimate. Absent is not zero: a cost nobody stated stays unknown
 //! (field-reports M01, M03).
+//!
+//! The estimate is a lower bound: a message in the stream says what it cost before its first word was written,
+//! so its output is next to nothing (seen on 2.1.332). A CLI that is ended by SIGTERM still writes its running
+//! total down, and the next attempt of the conversation takes it up: the next result corrects the estimate.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,6 +44,8 @@ pub struct Ledger {
     totals: HashMap<String, (UsageByModel, Option<f64>)>,
     /// Estimates of the attempt that runs now, by message.
     open: BTreeMap<String, Tokens>,
+    /// What was charged by estimate since the last result, by conversation.
+    unsettled: HashMap<String, Tokens>,
     estimated: bool,
 }
 
@@ -55,9 +61,12 @@ impl Ledger {
         self.session = Spend::default();
     }
 
-    /// An attempt begins.
-    pub fn begin_attempt(&mut self) {
+    /// An attempt begins; one that does not resume its conversation starts the running totals at nothing.
+    pub fn begin_attempt(&mut self, session_id: &str, resume: bool) {
         self.open.clear();
+        if !resume {
+            self.totals.insert(session_id.to_owned(), (UsageByModel::default(), Some(0.0)));
+        }
     }
 
     /// A message said what it used so far.
@@ -92,7 +101,18 @@ impl Ledger {
             (Some(total), _) => Some(total),
             (None, _) => tokens_added.cost_usd,
         });
-        let added = Spend { tokens: tokens_added.tokens, cost_usd: cost_added };
+        let mut added = Spend { tokens: tokens_added.tokens, cost_usd: cost_added };
+        if let Some(estimate) = self.unsettled.remove(session_id)
+            && let Some((before, cost_before)) = known
+        {
+            if let Some(total) = &result.model_usage {
+                let by_total = difference(total_of(total), total_of(before)).tokens;
+                added.tokens = sum(added.tokens, beyond(by_total, sum(added.tokens, estimate)));
+            }
+            if let (Some(total), Some(before), Some(cost)) = (total_cost, cost_before, added.cost_usd) {
+                added.cost_usd = Some(cost.max(total - before));
+            }
+        }
         self.run.add(added);
         self.session.add(added);
         let entry = self.totals.entry(session_id.to_owned()).or_default();
@@ -106,9 +126,11 @@ impl Ledger {
     }
 
     /// An attempt is over; messages that no result settled are charged as they are.
-    pub fn end_attempt(&mut self) {
+    pub fn end_attempt(&mut self, session_id: &str) {
         if !self.open.is_empty() {
             let estimate = self.open_estimate();
+            let unsettled = self.unsettled.entry(session_id.to_owned()).or_default();
+            *unsettled = sum(*unsettled, estimate.tokens);
             self.run.add(estimate);
             self.session.add(estimate);
             self.estimated = true;
@@ -151,6 +173,16 @@ fn sum(a: Tokens, b: Tokens) -> Tokens {
         output: a.output.saturating_add(b.output),
         cache_read: a.cache_read.saturating_add(b.cache_read),
         cache_creation: a.cache_creation.saturating_add(b.cache_creation),
+    }
+}
+
+/// What `a` has more than `b`.
+fn beyond(a: Tokens, b: Tokens) -> Tokens {
+    Tokens {
+        input: a.input.saturating_sub(b.input),
+        output: a.output.saturating_sub(b.output),
+        cache_read: a.cache_read.saturating_sub(b.cache_read),
+        cache_creation: a.cache_creation.saturating_sub(b.cache_creation),
     }
 }
 
@@ -199,11 +231,11 @@ mod tests {
     /// (results of one conversation in order) → (output tokens, dollars).
     fn check(results: &[TurnResult], output: u64, cost: Option<f64>) {
         let mut ledger = Ledger::default();
-        for result in results {
-            ledger.begin_attempt();
+        for (at, result) in results.iter().enumerate() {
+            ledger.begin_attempt("id", at > 0);
             ledger.note_message("m", Tokens { output: 7, ..Tokens::default() });
             ledger.settle("id", result);
-            ledger.end_attempt();
+            ledger.end_attempt("id");
         }
         let spend = ledger.run();
         assert_eq!(spend.tokens.output, output, "{results:?}");
@@ -237,25 +269,72 @@ mod tests {
     #[test]
     fn an_attempt_without_result_is_charged_by_its_messages_once() {
         let mut ledger = Ledger::default();
-        ledger.begin_attempt();
+        ledger.begin_attempt("id", false);
         let tokens = Tokens { output: 40, input: 2, ..Tokens::default() };
         ledger.note_message("a", tokens);
         ledger.note_message("a", tokens);
         ledger.note_message("b", Tokens { output: 2, ..Tokens::default() });
         assert_eq!(ledger.run().tokens.output, 42);
-        ledger.end_attempt();
-        ledger.end_attempt();
+        ledger.end_attempt("id");
+        ledger.end_attempt("id");
         assert_eq!(ledger.run().tokens.output, 42);
         assert!(ledger.is_estimated());
+    }
+
+    /// (what was added before, the total of the next result) → (output tokens, dollars), for a conversation whose
+    /// second attempt died.
+    fn check_corrected(total: Option<u64>, cost: f64, expected: (u64, f64)) {
+        let mut ledger = Ledger::default();
+        ledger.begin_attempt("id", false);
+        ledger.settle("id", &result(Some(0.1), Some(10), Some(10)));
+        ledger.end_attempt("id");
+        ledger.begin_attempt("id", true);
+        ledger.note_message("a", Tokens { output: 1, ..Tokens::default() });
+        ledger.end_attempt("id");
+        assert_eq!(ledger.run().tokens.output, 11);
+        ledger.begin_attempt("id", true);
+        let since = BTreeMap::from([(
+            "opus".to_owned(),
+            ModelUsage { tokens: Tokens { output: 5, ..Tokens::default() }, cost_usd: Some(0.05) },
+        )]);
+        let result = TurnResult { usage_since_last_result: Some(since), ..result(Some(cost), total, None) };
+        ledger.settle("id", &result);
+        ledger.end_attempt("id");
+        let spend = ledger.run();
+        assert_eq!(spend.tokens.output, expected.0);
+        assert!((spend.cost_usd.unwrap() - expected.1).abs() < 1e-9, "{spend:?}");
+    }
+
+    #[test]
+    fn the_next_result_corrects_an_estimate() {
+        // Ended by SIGTERM, it wrote down that it had used 30.
+        check_corrected(Some(45), 0.45, (45, 0.45));
+        // Killed, it wrote nothing down: the estimate stays.
+        check_corrected(Some(15), 0.15, (16, 0.15));
+        // A total of the process, or none.
+        check_corrected(Some(5), 0.05, (16, 0.15));
+        check_corrected(None, 0.15, (16, 0.15));
+    }
+
+    /// What an earlier run has spent in a conversation is no addition of this one.
+    #[test]
+    fn the_total_of_a_conversation_that_others_began_corrects_nothing() {
+        let mut ledger = Ledger::default();
+        ledger.begin_attempt("id", true);
+        ledger.note_message("a", Tokens { output: 1, ..Tokens::default() });
+        ledger.end_attempt("id");
+        ledger.begin_attempt("id", true);
+        ledger.settle("id", &result(None, Some(900), Some(5)));
+        assert_eq!(ledger.run().tokens.output, 6);
     }
 
     #[test]
     fn several_results_of_one_process_add_up() {
         let mut ledger = Ledger::default();
-        ledger.begin_attempt();
+        ledger.begin_attempt("id", false);
         ledger.settle("id", &result(Some(0.1), Some(10), None));
         ledger.settle("id", &result(Some(0.3), Some(15), None));
-        ledger.end_attempt();
+        ledger.end_attempt("id");
         assert_eq!(ledger.run().tokens.output, 15);
         assert!((ledger.run().cost_usd.unwrap() - 0.3).abs() < 1e-9);
     }

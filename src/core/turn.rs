@@ -261,7 +261,7 @@ impl Turn {
         let epoch = shared.books.next_epoch();
         self.attempts += 1;
         conversation.used = true;
-        shared.books.ledger.begin_attempt();
+        shared.books.ledger.begin_attempt(&conversation.id, resume);
         let spend = shared.books.ledger.run();
         shared.effects.push(Effect::Launch(Box::new(Launch {
             attempt,
@@ -385,18 +385,18 @@ impl Turn {
         shared.effects.push(Effect::Inspect { session_id: conversation.id.clone(), offset: None });
     }
 
-    pub(super) fn liveness(&mut self, attempt: u32, moved: Option<&'static str>, shared: &mut Shared<'_>) {
+    pub(super) fn liveness(&mut self, attempt: u32, moved: Option<Duration>, shared: &mut Shared<'_>) {
         let Phase::Running(running) = &mut self.phase else { return };
         if running.attempt != attempt || running.stopping {
             return;
         }
         // What came while we looked counts as well.
+        if let Some(ago) = moved {
+            running.evidence.lived(shared.now, ago);
+        }
         let silence = running.silence(shared.now);
-        if moved.is_some() || silence < shared.limits.stall_timeout {
-            if moved.is_some() {
-                running.evidence.sign_of_life(shared.now);
-            }
-            let rest = shared.limits.stall_timeout.saturating_sub(running.silence(shared.now));
+        if silence < shared.limits.stall_timeout {
+            let rest = shared.limits.stall_timeout.saturating_sub(silence);
             shared.effects.arm(TimerKind::Stall, running.epoch, rest.max(Duration::from_millis(10)));
         } else {
             running.end(StopCause::Stall, StopStep::Terminate, shared);
@@ -462,7 +462,7 @@ impl Turn {
         }
         let mut evidence = std::mem::take(&mut running.evidence);
         let seconds = evidence.started.map_or(0.0, |started| shared.now.since(started).as_secs_f64());
-        shared.books.ledger.end_attempt();
+        shared.books.ledger.end_attempt(&conversation.id);
         shared.effects.publish(RunEvent::AttemptEnded {
             attempt,
             exit: end.exit.map(|exit| exit.to_string()),

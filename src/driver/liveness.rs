@@ -15,31 +15,30 @@ use crate::transcript;
 /// Longest time between two looks at the tools. Shorter than that, a slow disk looks idle.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What moves although the stream is silent; `None` = nothing does.
+/// How long ago something moved although the stream is silent; `None` = nothing does.
 pub(super) async fn moving(
     handle: Handle,
     transcript: Option<PathBuf>,
     stall_timeout: Duration,
     wall: Timestamp,
-) -> Option<&'static str> {
+) -> Option<Duration> {
     let stat = || transcript.as_deref().and_then(|path| transcript::stat(path).ok().flatten());
     let before = stat();
     let written = before.and_then(|stat| Timestamp::try_from(stat.modified).ok());
-    if let Some(written) = written
-        && wall.duration_since(written).unsigned_abs() < stall_timeout
-    {
-        return Some("the transcript grows");
+    let age = written.map(|written| wall.duration_since(written).unsigned_abs());
+    if let Some(age) = age.filter(|age| *age < stall_timeout) {
+        return Some(age);
     }
     let tools_before = handle.activity().await;
     tokio::time::sleep(LOOK.min(stall_timeout / 2)).await;
     if stat() != before {
-        return Some("the transcript grows");
+        return Some(Duration::ZERO);
     }
     match (tools_before, handle.activity().await) {
         (Some(before), Some(after))
             if after.live > 0 && (after.cpu_ticks > before.cpu_ticks || after.io_bytes > before.io_bytes) =>
         {
-            Some("a tool makes progress")
+            Some(Duration::ZERO)
         }
         _ => None,
     }

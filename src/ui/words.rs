@@ -13,6 +13,7 @@ pub fn result_words(completed: bool, class: Class, status: Option<&str>) -> Stri
         (true, Some(status)) if matches!(class, Class::Ok | Class::OkExitAnomaly) => status.to_owned(),
         (true, Some(status)) => format!("{status} ({class})"),
         (true, None) => format!("no report ({class})"),
+        (false, _) if class == Class::KilledByDriver => "stopped on request".to_owned(),
         (false, _) => format!("failed ({class})"),
     }
 }

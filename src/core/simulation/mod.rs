@@ -357,7 +357,7 @@ impl World {
                     .live
                     .as_ref()
                     .filter(|live| self.now.mono.saturating_sub(live.launched) < live.script.tools_until)
-                    .map(|_| "cpu time of a tool");
+                    .map(|_| Duration::ZERO);
                 pending.push_back(Event::Liveness { attempt, moved });
             }
             Effect::Arm { timer, after } => {

@@ -166,7 +166,7 @@ impl Harness {
                 Event::AttemptOver { attempt: of(age, self.attempt), end: Box::new(end_of_attempt(how)) }
             }
             Drawn::Liveness { age, moved } => {
-                Event::Liveness { attempt: of(age, self.attempt), moved: moved.then_some("transcript") }
+                Event::Liveness { attempt: of(age, self.attempt), moved: moved.then_some(Duration::ZERO) }
             }
             Drawn::Timer { kind, age } => {
                 let known = self.armed.values().map(|(timer, _)| timer.epoch).max().unwrap_or_default();

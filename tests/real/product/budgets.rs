@@ -8,7 +8,17 @@ use crate::support::Night;
 
 #[test]
 fn a_session_cut_by_a_turn_limit_is_continued() {
-    let night = Night::new();
+    check_continued(&Night::new());
+}
+
+/// The name of the folder of a transcript is made from that of the repository, and cut with a hash when it is long.
+#[test]
+fn a_session_is_continued_whatever_the_folder_is_called() {
+    check_continued(&Night::in_folder("Pröjekt \u{1f319} & more"));
+    check_continued(&Night::in_folder(&"long".repeat(60)));
+}
+
+fn check_continued(night: &Night) {
     night.stub.next(commit("one")).next(commit("two")).next(Reply::report("complete"));
     let ended = night.run(&work(&["--max-sessions=1", "--claude-arg", "--max-turns", "--claude-arg", "1"]));
     assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);

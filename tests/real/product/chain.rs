@@ -1,8 +1,8 @@
 //! Sessions in a row: work, report, records, books.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{commit, work};
+use super::{assert_cost, commit, work};
 use crate::stub::Reply;
 use crate::support::{Ended, Night, STEP};
 
@@ -13,16 +13,6 @@ fn large_work() -> String {
         text.push_str("A line of the work, with \"quotes\", {{ braces }} and \u{1f319}.\n");
     }
     text + "The end of the work."
-}
-
-/// Dollars a million tokens of the model these tests get, as the pinned CLI prices them.
-const PRICES: (f64, f64) = (4.0, 20.0);
-
-fn assert_cost(cost: &Value, input: u64, output: u64) {
-    let cost = cost.as_f64().expect("a known cost");
-    let count = |tokens| f64::from(u32::try_from(tokens).expect("a test uses few tokens"));
-    let expected = (count(input) * PRICES.0 + count(output) * PRICES.1) / 1e6;
-    assert!((cost - expected).abs() < 1e-9, "{cost} for {input} and {output} tokens, expected {expected}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{commit, work};
+use super::{commit, in_seconds, work};
 use crate::stub::Reply;
 use crate::support::{Ended, Night};
 
@@ -118,9 +118,57 @@ fn a_full_conversation_is_taken_over_by_a_fresh_one_once() {
     assert_eq!(night.transcripts().len(), 2);
 }
 
-fn in_seconds(seconds: u64) -> i64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
-    i64::try_from(now.as_secs() + seconds).expect("a time before 2262")
+#[test]
+fn a_conversation_that_cannot_go_on_is_taken_over_by_a_fresh_one() {
+    let (night, ended) = check_healed(
+        2,
+        Reply::error(
+            400,
+            "invalid_request_error",
+            "messages.3.content.0: `thinking` blocks cannot be modified.",
+        ),
+    );
+    let heal = |action: &str| ("poisoned_session".to_owned(), action.to_owned());
+    assert_eq!(ended.heals(), [heal("same prompt again"), heal("fresh conversation with hand-over")]);
+    assert_eq!(night.transcripts().len(), 2);
+}
+
+/// The CLI itself asks three times to go on, then calls it a failure of the API.
+#[test]
+fn an_answer_cut_at_its_limit_is_continued() {
+    let (night, ended) = check_healed(4, Reply::text("Half of it").stop_reason("max_tokens"));
+    assert_eq!(ended.heals(), [("output_limit".to_owned(), "continue".to_owned())]);
+    assert_eq!(night.transcripts().len(), 1);
+}
+
+/// The CLI checks the report and has the session give it again.
+#[test]
+fn a_report_against_the_schema_is_given_again() {
+    let (night, ended) = check_healed(1, Reply::report("finished"));
+    assert_eq!(ended.heals(), []);
+    assert!(night.stub.requests()[1].tool_results()[0].1, "the session is told of its mistake");
+}
+
+#[test]
+fn a_run_without_login_goes_on_after_the_login() {
+    let night = Night::new();
+    // The CLI itself asks twice.
+    night
+        .stub
+        .next(commit("one"))
+        .when(2, |_| true, Reply::error(401, "authentication_error", "invalid x-api-key"))
+        .next(commit("two"))
+        .next(Reply::report("complete"));
+    let first = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(first.verdict(), json!([20, "failed-wave", "auth"]), "{}", first.stderr);
+    let resumed = night.run(&["resume"]);
+    assert_eq!(resumed.verdict(), json!([0, "max-sessions-reached", null]), "{}", resumed.stderr);
+    assert_eq!(resumed.record()["parent_run_id"], first.record()["autopilot_run_id"]);
+    assert_eq!(resumed.record()["sessions"], first.record()["sessions"]);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+    assert_eq!(night.transcripts().len(), 1);
+    let spent: u64 = resumed.runs.iter().filter_map(|run| run["total_tokens_used"].as_u64()).sum();
+    assert_eq!(spent, night.stub.spent().1, "each run tells what it has spent itself");
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod permissions;
 mod recovery;
 mod signals;
 
+use serde_json::Value;
+
 use crate::stub::Reply;
 
 /// The options of a run in which commands are allowed.
@@ -23,4 +25,20 @@ fn commit(name: &str) -> Reply {
     Reply::bash(&format!(
         "echo {name} > {name}.txt && git add {name}.txt && git commit --quiet -m 'Add {name}'"
     ))
+}
+
+/// A time from now, as the API tells it.
+fn in_seconds(seconds: u64) -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
+    i64::try_from(now.as_secs() + seconds).expect("a time before 2262")
+}
+
+/// Dollars a million tokens of the model these tests get, as the pinned CLI prices them.
+const PRICES: (f64, f64) = (4.0, 20.0);
+
+fn assert_cost(cost: &Value, input: u64, output: u64) {
+    let cost = cost.as_f64().expect("a known cost");
+    let count = |tokens| f64::from(u32::try_from(tokens).expect("a test uses few tokens"));
+    let expected = (count(input) * PRICES.0 + count(output) * PRICES.1) / 1e6;
+    assert!((cost - expected).abs() < 1e-9, "{cost} for {input} and {output} tokens, expected {expected}");
 }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::signals::TOOL;
-use super::{commit, work};
+use super::{assert_cost, commit, work};
 use crate::stub::{Reply, Request};
 use crate::support::{Night, STEP};
 
@@ -19,6 +19,10 @@ fn a_hang_is_ended_and_the_session_goes_on() {
     assert_eq!(night.commits(), ["Add one", "Add two"]);
     assert_eq!(ended.heals(), [("stalled".to_owned(), "reconcile".to_owned())]);
     assert_eq!(ended.record()["stall_recovery_count"], 1);
+    // The stream says next to nothing of what the ended process had used; its transcript does.
+    let (input, output) = night.stub.spent();
+    assert_eq!(ended.record()["total_tokens_used"], output);
+    assert_cost(&ended.record()["cost_usd"], input, output);
     assert_eq!(ended.sessions.len(), 1);
     assert_eq!(night.transcripts().len(), 1);
     let request = night.stub.requests()[2].last_user_text();
@@ -35,6 +39,41 @@ fn a_busy_tool_is_not_a_hang() {
     assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
     assert_eq!(ended.heals(), []);
     assert_eq!(night.commits(), ["Busy"]);
+}
+
+/// What the CLI had started is ended as well, and the conversation goes on.
+#[test]
+fn a_killed_cli_is_started_again() {
+    let night = Night::new();
+    night.stub.next(commit("one")).next(Reply::bash(TOOL));
+    let mut program = night.start(&work(&["--max-sessions=1"]));
+    night.wait_for_process(TOOL);
+    night.stub.next(commit("two")).next(Reply::report("complete"));
+    let pid = night.wait_for_event("attempt_spawned")["pid"].as_u64().unwrap();
+    night.signal(u32::try_from(pid).unwrap(), Signal::KILL);
+    night.wait_until_gone(TOOL);
+    let ended = night.ended(&mut program);
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(ended.heals(), [("killed_by_other".to_owned(), "reconcile".to_owned())]);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+    assert_eq!(night.transcripts().len(), 1);
+}
+
+/// Nothing that a session started lives longer than the session.
+#[test]
+fn a_process_left_behind_is_ended_with_its_session() {
+    let night = Night::new();
+    let daemon =
+        format!("setsid {TOOL} > /dev/null 2>&1 < /dev/null & git commit --quiet --allow-empty -m Left");
+    night.stub.next(Reply::bash(&daemon)).next(Reply::report("complete"));
+    let ended = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(night.commits(), ["Left"]);
+    let swept = night.events_of(&ended, "attempt_ended")[0]["swept"].clone();
+    assert!(
+        swept.as_array().unwrap().iter().any(|swept| swept.as_str().unwrap().contains("tail")),
+        "{swept}"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::{commit, work};
+use super::{commit, in_seconds, work};
 use crate::stub::Reply;
 use crate::support::Night;
 
@@ -49,10 +49,6 @@ fn check_ended_at_once(end: impl Fn(&Night, &crate::support::Program), code: i32
     let asked = Instant::now();
     end(&night, &program);
     let ended = night.ended(&mut program);
-    println!("TOOK {:?} {}", asked.elapsed(), ended.stderr);
-    for e in night.events(ended.record()["autopilot_run_id"].as_str().unwrap()) {
-        println!("{e}");
-    }
     assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     assert_eq!(ended.verdict(), json!([code, "user-abort", null]), "{}", ended.stderr);
     assert_eq!(night.commits(), ["Add one"]);
@@ -81,4 +77,56 @@ fn a_second_interrupt_ends_the_session() {
 #[test]
 fn a_termination_ends_the_session() {
     check_ended_at_once(|_, program| program.signal(Signal::TERM), 143);
+}
+
+/// The CLI has not said a word yet, so there may be no conversation to go on with.
+#[test]
+fn a_run_ended_before_the_first_word_can_be_resumed() {
+    let night = Night::new();
+    let mut program = night.start(&work(&["--max-sessions=1"]));
+    night.wait_for_event("attempt_spawned");
+    program.signal(Signal::TERM);
+    let first = night.outcome(&mut program);
+    night.wait_until_empty(Duration::from_secs(2));
+    assert_eq!(first.code, Some(143), "{}", first.stderr);
+    assert_eq!(first.verdict(), json!([143, "user-abort", null]), "{}", first.stderr);
+
+    night.stub.next(commit("one")).next(Reply::report("complete"));
+    let resumed = night.outcome(&mut night.start(&["resume"]));
+    night.wait_until_empty(Duration::from_secs(2));
+    assert_eq!(resumed.verdict(), json!([0, "max-sessions-reached", null]), "{}", resumed.stderr);
+    assert_eq!(night.commits(), ["Add one"]);
+}
+
+#[test]
+fn one_interrupt_ends_the_sleep_for_a_usage_limit() {
+    let mut night = Night::new();
+    night.subscription();
+    night.stub.next(commit("one")).next(Reply::usage_limit(in_seconds(3600)));
+    let mut program = night.start(&work(&["--max-sessions=3"]));
+    night.wait_for_event("limit_wait");
+    program.signal(Signal::INT);
+    let ended = night.ended(&mut program);
+    assert_eq!(ended.verdict(), json!([130, "user-abort", null]), "{}", ended.stderr);
+
+    night.stub.next(commit("two")).next(Reply::report("complete"));
+    let resumed = night.run(&["resume", "--max-sessions=1"]);
+    assert_eq!(resumed.record()["exit_code"], 0, "{}", resumed.stderr);
+    assert_eq!(resumed.record()["sessions"], ended.record()["sessions"]);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+}
+
+#[test]
+fn a_second_run_in_the_same_repository_is_refused() {
+    let night = Night::new();
+    night.stub.next(Reply::bash(TOOL));
+    let mut first = night.start(&work(&["--max-sessions=1"]));
+    night.wait_for_process(TOOL);
+    let second = night.outcome(&mut night.start(&work(&[])));
+    assert_eq!(second.code, Some(5), "{}", second.stderr);
+    assert_eq!(night.stub.requests().len(), 1);
+    first.signal(Signal::TERM);
+    let ended = night.ended(&mut first);
+    assert_eq!(ended.verdict(), json!([143, "user-abort", null]), "{}", ended.stderr);
+    assert_eq!(ended.runs.len(), 1);
 }

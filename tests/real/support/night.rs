@@ -20,17 +20,25 @@ pub(crate) struct Night {
     pub(crate) stub: Stub,
     variables: BTreeMap<String, String>,
     cli: PathBuf,
+    /// The name of the folder of the repository.
+    repo: String,
     root: TempDir,
 }
 
 impl Night {
     /// A repository with one commit, nothing configured, a made-up API key.
     pub(crate) fn new() -> Self {
+        Self::in_folder("repo")
+    }
+
+    /// The same with the repository in a folder of this name.
+    pub(crate) fn in_folder(repo: &str) -> Self {
         let cli = pinned_cli();
         let root = tempfile::Builder::new().prefix("night-").tempdir().expect("a temporary folder");
-        let mut night = Self { stub: Stub::start(), variables: BTreeMap::new(), cli, root };
+        let mut night =
+            Self { stub: Stub::start(), variables: BTreeMap::new(), cli, repo: repo.to_owned(), root };
         night.variable("ANTHROPIC_API_KEY", "sk-made-up-for-a-test");
-        for folder in ["home", "config", "repo", "tmp", "bin"] {
+        for folder in ["home", "config", repo, "tmp", "bin"] {
             std::fs::create_dir(night.root.path().join(folder)).expect("a fresh folder");
         }
         std::os::unix::fs::symlink(&night.cli, night.root.path().join("bin/claude")).expect("a fresh link");
@@ -56,7 +64,7 @@ impl Night {
 
     /// The working tree, without symbolic links in its path.
     pub(crate) fn repo(&self) -> PathBuf {
-        self.root.path().join("repo").canonicalize().expect("the repository exists")
+        self.root.path().join(&self.repo).canonicalize().expect("the repository exists")
     }
 
     fn home(&self) -> PathBuf {
@@ -137,6 +145,12 @@ impl Night {
 
     fn runs(&self, command: &str) -> bool {
         self.leftovers().iter().any(|left| left.command == command)
+    }
+
+    /// Sends a signal to a process of this night.
+    pub(crate) fn signal(&self, pid: u32, signal: Signal) {
+        assert!(self.leftovers().iter().any(|left| left.pid == pid), "{pid} is no process of this night");
+        process::signal(pid, signal);
     }
 
     /// Waits until a process with exactly these arguments lives.
