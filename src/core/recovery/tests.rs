@@ -49,7 +49,8 @@ fn grown(assistant: u64) -> TranscriptDigest {
 
 #[test]
 fn what_the_transcript_says_decides_the_prompt() {
-    let over = |digest| TranscriptDigest { turn_over: TurnOver::Over { by: Ended::Text }, ..digest };
+    let ended = |by, digest| TranscriptDigest { turn_over: TurnOver::Over { by }, ..digest };
+    let over = |digest| ended(Ended::StopReason("end_turn".to_owned()), digest);
     let replied = TranscriptDigest { reply: Some(Excerpt::new("reply", 10)), ..over(grown(1)) };
     let reported = TranscriptDigest { structured_output: Some("{}".to_owned()), ..over(grown(1)) };
     for class in
@@ -62,6 +63,9 @@ fn what_the_transcript_says_decides_the_prompt() {
         // Ended with a reply, or with the report.
         assert!(matches!(act(replied.clone()), Action::Accept { why: Some(_) }), "{class}");
         assert!(matches!(act(reported.clone()), Action::Accept { why: Some(_) }), "{class}");
+        // Text without a stop reason may be the first words before a tool call.
+        let words = ended(Ended::Text, replied.clone());
+        assert_eq!(again_of(&act(words)), (Some(Purpose::Reconcile), false, 5), "{class}");
         // Ended without one; not ended; not known how far.
         assert_eq!(again_of(&act(over(grown(1)))), (Some(Purpose::Reconcile), false, 5), "{class}");
         assert_eq!(again_of(&act(grown(1))), (Some(Purpose::Reconcile), false, 5), "{class}");

@@ -115,12 +115,12 @@ fn a_background_agent_is_waited_for() {
     world.ended(Some(MaxSessionsReached), 1, "");
     assert_eq!((world.classes(), world.launches.len(), world.stops.len()), (vec![Class::Ok], 1, 0));
     assert_eq!(world.records[0].agents_started, 1);
-    // It ends without another word: the exit grace runs from there.
+    // It ends without another word: one exit grace for the turn that may follow, one for the exit.
     let world = play([work().after(300).agent_ends("a", "completed").lingers()]);
-    assert_eq!(world.stopped(), [(315, StopStep::Terminate)]);
-    // It is silent: as long as any silence may last.
+    assert_eq!(world.stopped(), [(330, StopStep::Terminate)]);
+    // It is silent: as long as any silence may last, and then the grace to exit.
     let world = play([work().lingers()]);
-    assert_eq!(world.stopped(), [(600, StopStep::Terminate)]);
+    assert_eq!(world.stopped(), [(615, StopStep::Terminate)]);
     // It was cut off: one more try.
     let cut = || work().after(30).agent_ends("a", "stopped");
     let world = play([cut(), cut()]);
@@ -311,13 +311,12 @@ fn a_program_that_is_being_replaced_is_waited_for_a_little() {
 
 #[test]
 fn the_id_the_cli_confirms_is_followed() {
-    let renamed =
-        crate::core::fact::TurnResult { session_id: Some("other".to_owned()), ..reported("partial") };
+    const OTHER: &str = "3f0c8a52-7a1b-4a7e-9a55-0d6f1c2b3a49";
+    let renamed = crate::core::fact::TurnResult { session_id: Some(OTHER.to_owned()), ..reported("partial") };
     let world = play([attempt().init().text("x").result(renamed)]);
-    assert_eq!(world.end().sessions, ["other"]);
+    assert_eq!(world.end().sessions, [world.launches[0].session_id.as_str(), OTHER]);
     // An error result only echoes what it was asked for (field-reports H11).
-    let echo =
-        crate::core::fact::TurnResult { session_id: Some("other".to_owned()), ..failed(Some(529), "x") };
+    let echo = crate::core::fact::TurnResult { session_id: Some(OTHER.to_owned()), ..failed(Some(529), "x") };
     let world = play([attempt().init().text("x").result(echo), done()]);
     assert_eq!(world.end().sessions, [world.launches[0].session_id.clone()]);
 }
