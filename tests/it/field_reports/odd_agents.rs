@@ -250,13 +250,7 @@ fn a_daemon_that_hides() {
     let agent = format!(
         "(env -i \"$(command -v setsid || echo nohup)\" sleep 4321.5 >/dev/null 2>&1 <&- &)\necho '{INIT}'\necho '{SAID}'\necho '{RESULT}'"
     );
-    let night = night_with_agent(&agent);
-    if let Some(setsid) =
-        ["/usr/bin/setsid", "/bin/setsid"].iter().find(|path| std::path::Path::new(path).exists())
-    {
-        std::os::unix::fs::symlink(setsid, night.env.root().join("bin/setsid")).unwrap();
-    }
-    let morning = bounded(night);
+    let morning = bounded(night_with_agent(&agent));
     morning.fine();
     let processes = morning.env.command("ps").args(["-eo", "args"]).output().unwrap();
     assert!(!String::from_utf8_lossy(&processes.stdout).contains("sleep 4321.5"), "{morning}");
