@@ -42,7 +42,8 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
         Exit::Interrupted | Exit::Terminated => step(&resume),
         _ => match end.kill_switch {
             Some(KillSwitch::MaxSessionsReached) => {
-                step("autopilot --max-sessions N    (another run, if there is more to do)");
+                let more = end.iterations.saturating_mul(2).clamp(1, 50);
+                step(&format!("{resume} --max-sessions {more}    (with the same work, if there is more to do)"));
             }
             Some(KillSwitch::MaxHoursExceeded) => step(&resume),
             Some(KillSwitch::TokenBudgetExceeded) => {

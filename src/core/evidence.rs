@@ -67,6 +67,8 @@ pub struct AttemptEnd {
     pub launch_failure: Option<(LaunchFailure, String)>,
     /// The CLI did not answer the control protocol; the prompt was not sent.
     pub handshake_failed: bool,
+    /// Lines of stdout, readable or not.
+    pub lines: u64,
     /// Signals sent, in order.
     pub signals: Vec<String>,
     /// Processes it left that were ended.
@@ -86,7 +88,7 @@ pub struct AttemptEnd {
 pub struct Evidence {
     /// Last `system/init`.
     pub initialised: Option<Initialised>,
-    /// Well-formed lines.
+    /// Findings from well-formed lines; 0 = nothing came that belongs to a turn.
     pub lines: u64,
     /// Unreadable lines.
     pub bad_lines: u64,

@@ -274,7 +274,7 @@ fn without_result(evidence: &Evidence) -> Outcome {
         Some(Exit::Code(0)) => Outcome::new(
             Class::Incomplete,
             1.0,
-            format!("exit code 0 without a result after {} lines", evidence.lines),
+            format!("exit code 0 without a result after {} lines", evidence.end.lines),
         ),
         Some(Exit::Code(code)) => {
             Outcome::new(Class::UnknownError, 0.5, stderr_or(evidence, "no result and nothing on stderr"))

@@ -44,7 +44,11 @@ pub struct History {
     pub background_continues: u32,
     /// Waits for a usage limit in a row.
     pub limit_waits: u32,
-    /// What they add up to.
+    /// Of them those that had no reset to aim at.
+    pub limit_probes: u32,
+    /// The reset that was said last.
+    pub last_reset: Option<Timestamp>,
+    /// What the waits add up to.
     pub limit_waited: Duration,
 }
 
@@ -111,6 +115,7 @@ pub fn decide(
     let why = outcome.reasons.join("; ");
     if outcome.class != Class::UsageLimit {
         history.limit_waits = 0;
+        history.limit_probes = 0;
         history.limit_waited = Duration::ZERO;
     }
     match outcome.class {
@@ -241,16 +246,19 @@ fn wait_for_limit(
 ) -> Action {
     let rejected = evidence.rejected_window();
     let window = rejected.and_then(|limit| limit.window.clone());
-    let probe_pause = UNKNOWN_RESET.saturating_mul(1 << history.limit_waits.min(8)).min(LONGEST_PROBE_PAUSE);
     history.limit_waits += 1;
-    let reset = rejected.and_then(|limit| limit.resets_at).filter(|reset| *reset > now.wall);
+    let reset = rejected.and_then(|limit| limit.resets_at);
+    let waited_for = std::mem::replace(&mut history.last_reset, reset);
     let pause = match reset {
-        Some(reset) => now.until_wall(reset) + jitter,
-        // Just passed, or not said: ask again soon, then less and less often (field-reports E06).
-        None if rejected.is_some_and(|limit| limit.resets_at.is_some()) && history.limit_waits == 1 => {
-            jitter.max(Duration::from_secs(5))
+        Some(reset) if reset > now.wall => now.until_wall(reset) + jitter,
+        // Just passed, and not the one that was waited for already: ask again soon.
+        Some(reset) if waited_for != Some(reset) => jitter.max(Duration::from_secs(5)),
+        // Not said, or passed and still limited: ask less and less often (field-reports E06).
+        Some(_) | None => {
+            let pause = UNKNOWN_RESET.saturating_mul(1 << history.limit_probes.min(8));
+            history.limit_probes += 1;
+            pause.min(LONGEST_PROBE_PAUSE)
         }
-        None => probe_pause,
     };
     history.limit_waited = history.limit_waited.saturating_add(pause);
     // A limit that goes on holding after its reset is bounded as well (field-reports E06).

@@ -373,7 +373,7 @@ impl Run {
         }
         self.last_conversation = Some(session.conversation.clone());
         let report = session.report();
-        let failed_verification = session.verification().is_some_and(|verification| !verification.passed);
+        let failed_verification = session.verification().filter(|verification| !verification.passed);
         let mut inputs = self.inputs(now, String::new(), None);
         if let Some(report) = report {
             inputs.spiral = report.agent_summary.spiral.map(as_number);
@@ -381,7 +381,9 @@ impl Run {
             inputs.planned = report.effectiveness.planned_issues.map(as_number);
             inputs.carryover = report.effectiveness.carryover.map(as_number);
         }
-        if failed_verification {
+        // It counts as a failed wave (design §3), in words of its own where the session reported none.
+        let only_verification = failed_verification.filter(|_| inputs.failed.is_none_or(|failed| failed <= 0.0));
+        if failed_verification.is_some() {
             inputs.failed = Some(inputs.failed.unwrap_or(0.0).max(0.0) + 1.0);
         }
         let stall = end.stall.clone();
@@ -399,14 +401,19 @@ impl Run {
         } else if end.aborted {
             None
         } else {
-            kill_switch::after_session(&inputs, stall.as_ref())
+            kill_switch::after_session(&inputs, stall.as_ref()).map(|fired| match only_verification {
+                Some(verification) if fired.switch == KillSwitch::FailedWave => {
+                    Fired { detail: format!("--verify failed: {}", verification.ended), ..fired }
+                }
+                _ => fired,
+            })
         };
         let fired = fired.or_else(|| self.aborted("AbortSignal triggered between iterations"));
         effects.publish(checked(iteration, "after", inputs, fired.as_ref()));
         if matches!(
             report.and_then(|report| report.status),
             Some(ReportStatus::Complete | ReportStatus::NothingToDo)
-        ) && !failed_verification
+        ) && failed_verification.is_none()
         {
             self.work_done = true;
         }

@@ -469,7 +469,7 @@ impl Turn {
             signals: end.signals.clone(),
             swept: end.swept.clone(),
             survivors: end.survivors.clone(),
-            lines: evidence.lines,
+            lines: end.lines,
             bad_lines: evidence.bad_lines,
             longest_gap_seconds: evidence.longest_gap.max(evidence.silence(shared.now)).as_secs_f64(),
             seconds,

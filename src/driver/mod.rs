@@ -149,6 +149,7 @@ struct Driver<'a> {
     attempts: mpsc::Sender<Event>,
     handle: Option<Handle>,
     protocol: Protocol,
+    handshakes_failed: u32,
     probe: Probe,
     snapshot: Option<Snapshot>,
     /// What the last measurement found, and when, on the monotonic clock.
@@ -192,6 +193,7 @@ pub async fn drive(
         attempts,
         handle: None,
         protocol: Protocol::Control,
+        handshakes_failed: 0,
         probe: Probe::new(),
         snapshot: None,
         left_by_session: None,
@@ -268,10 +270,13 @@ impl Driver<'_> {
             if let Err(error) = process::reap_adopted() {
                 tracing::debug!(%error, "reaping");
             }
-            if end.handshake_failed && self.protocol == Protocol::Control {
+            // A CLI that cuts long lines of its input says so; as plain text the prompt arrives (C15).
+            let cut = end.stderr_tail.contains("Error parsing streaming input line");
+            if (end.handshake_failed || cut) && self.protocol == Protocol::Control {
                 self.protocol = Protocol::Plain;
+                self.handshakes_failed += 1;
                 self.publish(&RunEvent::Warning {
-                    text: "the CLI does not answer the control protocol; going on with plain -p".to_owned(),
+                    text: "the CLI does not speak the control protocol; going on with plain -p".to_owned(),
                 });
             }
         }
@@ -288,6 +293,10 @@ impl Driver<'_> {
             }
             Effect::Survey => self.pending.push_back(Event::Surveyed(self.setup.work.clone())),
             Effect::Snapshot => {
+                // Once may be a slow start; the next session asks again, twice is an answer.
+                if self.handshakes_failed < 2 {
+                    self.protocol = Protocol::Control;
+                }
                 self.hold_lock();
                 self.sessions_length = sessions_length(&self.setup.layout);
                 let age = |taken| clock::now().mono.saturating_sub(taken);

@@ -160,7 +160,7 @@ fn failed_wave_by_report() {
 #[test]
 fn failed_wave_by_verification() {
     let args = ["--verify", "false"];
-    let env = check(PARTIAL, &args, "failed-wave", "agent_summary.failed=1 > 0", 14);
+    let env = check(PARTIAL, &args, "failed-wave", "--verify failed: exit code 1", 14);
     record_is(&env, &[("iterations_completed", json!(1)), ("outcome", json!("failed-wave"))]);
 }
 

@@ -212,7 +212,7 @@ fn verification_decides_over_the_claim() {
         &env,
         &[
             ("kill_switch", json!("failed-wave")),
-            ("kill_switch_detail", json!("agent_summary.failed=1 > 0")),
+            ("kill_switch_detail", json!("--verify failed: exit code 7")),
             ("iterations_completed", json!(1)),
             ("outcome", json!("failed-wave")),
         ],

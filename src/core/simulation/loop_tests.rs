@@ -65,7 +65,7 @@ fn a_failed_verification_counts_as_a_failed_wave() {
     let mut world = World::new(Limits { verify: true, ..sessions(3) });
     world.verifications = VecDeque::from([true, false]);
     let world = world.play();
-    world.ended(Some(FailedWave), 2, "agent_summary.failed=1 > 0");
+    world.ended(Some(FailedWave), 2, "--verify failed: ");
     assert_eq!(world.verified, 2);
     assert_eq!(world.records[1].verification.as_ref().map(|verification| verification.passed), Some(false));
 }

@@ -44,6 +44,11 @@ impl Output {
         found
     }
 
+    /// Lines so far, readable or not.
+    pub(super) fn lines(&self) -> u64 {
+        self.framer.stats().lines
+    }
+
     pub(super) fn finish(&mut self) -> Found {
         let Output { framer, translator, handshake_id } = self;
         let mut found = Found::default();

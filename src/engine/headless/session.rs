@@ -140,6 +140,7 @@ async fn run(
         exit: end.exit,
         launch_failure: None,
         handshake_failed: reader.handshake_failed,
+        lines: reader.output.lines(),
         signals: end.signals,
         swept: end.swept,
         survivors: end.survivors,
