@@ -253,11 +253,10 @@ impl Scan {
     fn cost(&mut self, message: &Message<'_>) {
         let (Some(id), Some(usage)) = (message.id.as_ref(), message.usage()) else { return };
         let known = self.costs.entry(id.as_str().to_owned()).or_default();
-        known.input = known.input.max(usage.input_tokens.unwrap_or_default());
-        known.output = known.output.max(usage.output_tokens.unwrap_or_default());
-        known.cache_read = known.cache_read.max(usage.cache_read_input_tokens.unwrap_or_default());
-        known.cache_creation =
-            known.cache_creation.max(usage.cache_creation_input_tokens.unwrap_or_default());
+        known.input = known.input.max(usage.input.unwrap_or_default());
+        known.output = known.output.max(usage.output.unwrap_or_default());
+        known.cache_read = known.cache_read.max(usage.cache_read.unwrap_or_default());
+        known.cache_creation = known.cache_creation.max(usage.cache_creation.unwrap_or_default());
     }
 
     fn message_boundary(&mut self, id: Option<&str>) {

@@ -67,14 +67,14 @@ pub(super) struct Message<'a> {
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Usage {
-    #[serde(deserialize_with = "lenient")]
-    pub input_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
-    pub output_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
-    pub cache_read_input_tokens: Option<u64>,
-    #[serde(deserialize_with = "lenient")]
-    pub cache_creation_input_tokens: Option<u64>,
+    #[serde(rename = "input_tokens", deserialize_with = "lenient")]
+    pub input: Option<u64>,
+    #[serde(rename = "output_tokens", deserialize_with = "lenient")]
+    pub output: Option<u64>,
+    #[serde(rename = "cache_read_input_tokens", deserialize_with = "lenient")]
+    pub cache_read: Option<u64>,
+    #[serde(rename = "cache_creation_input_tokens", deserialize_with = "lenient")]
+    pub cache_creation: Option<u64>,
 }
 
 impl Message<'_> {
