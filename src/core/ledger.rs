@@ -10,6 +10,7 @@
 //! The estimate is a lower bound: a message in the stream says what it cost before its first word was written,
 //! so its output is next to nothing (seen on 2.1.332). A CLI that is ended by SIGTERM still writes its running
 //! total down, and the next attempt of the conversation takes it up: the next result corrects the estimate.
+//! Until then, and after SIGKILL, the messages in the transcript do, which know their whole cost.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -44,6 +45,8 @@ pub struct Ledger {
     totals: HashMap<String, (UsageByModel, Option<f64>)>,
     /// Estimates of the attempt that runs now, by message.
     open: BTreeMap<String, Tokens>,
+    /// Tokens charged since the turn began.
+    turn: Tokens,
     /// What was charged by estimate since the last result, by conversation.
     unsettled: HashMap<String, Tokens>,
     estimated: bool,
@@ -59,6 +62,11 @@ impl Ledger {
     /// A session begins.
     pub fn begin_session(&mut self) {
         self.session = Spend::default();
+    }
+
+    /// A turn begins.
+    pub fn begin_turn(&mut self) {
+        self.turn = Tokens::default();
     }
 
     /// An attempt begins; one that does not resume its conversation starts the running totals at nothing.
@@ -113,8 +121,7 @@ impl Ledger {
                 added.cost_usd = Some(cost.max(total - before));
             }
         }
-        self.run.add(added);
-        self.session.add(added);
+        self.add(added);
         let entry = self.totals.entry(session_id.to_owned()).or_default();
         if let Some(total) = &result.model_usage {
             entry.0 = total.clone();
@@ -131,11 +138,28 @@ impl Ledger {
             let estimate = self.open_estimate();
             let unsettled = self.unsettled.entry(session_id.to_owned()).or_default();
             *unsettled = sum(*unsettled, estimate.tokens);
-            self.run.add(estimate);
-            self.session.add(estimate);
+            self.add(estimate);
             self.estimated = true;
         }
         self.open.clear();
+    }
+
+    /// An attempt is over without a result, and the transcript says what the messages of the turn cost: what they
+    /// cost beyond what was charged for the turn is charged, too.
+    pub fn correct_estimate(&mut self, session_id: &str, of_turn: Tokens) {
+        let more = beyond(of_turn, self.turn);
+        if more != Tokens::default() {
+            let unsettled = self.unsettled.entry(session_id.to_owned()).or_default();
+            *unsettled = sum(*unsettled, more);
+            self.add(Spend { tokens: more, cost_usd: None });
+            self.estimated = true;
+        }
+    }
+
+    fn add(&mut self, spend: Spend) {
+        self.run.add(spend);
+        self.session.add(spend);
+        self.turn = sum(self.turn, spend.tokens);
     }
 
     /// The whole run, the running attempt's estimate included.
@@ -303,6 +327,32 @@ mod tests {
         let spend = ledger.run();
         assert_eq!(spend.tokens.output, expected.0);
         assert!((spend.cost_usd.unwrap() - expected.1).abs() < 1e-9, "{spend:?}");
+    }
+
+    #[test]
+    fn the_transcript_corrects_an_estimate() {
+        let output = |output| Tokens { output, ..Tokens::default() };
+        let mut ledger = Ledger::default();
+        ledger.begin_turn();
+        ledger.begin_attempt("id", false);
+        ledger.note_message("a", output(1));
+        ledger.end_attempt("id");
+        ledger.correct_estimate("id", output(30));
+        assert_eq!(ledger.run().tokens.output, 30);
+        assert_eq!(ledger.session().tokens.output, 30);
+        // The second attempt of the turn: the transcript has both.
+        ledger.begin_attempt("id", true);
+        ledger.note_message("b", output(1));
+        ledger.end_attempt("id");
+        ledger.correct_estimate("id", output(45));
+        assert_eq!(ledger.run().tokens.output, 45);
+        ledger.begin_attempt("id", true);
+        ledger.settle("id", &result(None, Some(52), Some(7)));
+        assert_eq!(ledger.run().tokens.output, 52);
+        // Another turn.
+        ledger.begin_turn();
+        ledger.correct_estimate("id", output(3));
+        assert_eq!(ledger.run().tokens.output, 55);
     }
 
     #[test]

@@ -19,6 +19,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::published::Tokens;
+
 /// The transcript of one session, seen from one offset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranscriptDigest {
@@ -41,6 +43,9 @@ pub struct TranscriptDigest {
     pub api_error: Option<ApiError>,
     /// Entries after the offset.
     pub after: Tally,
+    /// Tokens of the main chain's messages after the offset, each message once; a lower bound unless
+    /// [`Tally::exact`].
+    pub tokens_after: Tokens,
     /// Ids of tool calls of the last turn that have no result (field-reports I09, G03), oldest first.
     pub dangling_tool_use: Vec<String>,
     /// The file ends in the middle of a line (field-reports I01). The line is ignored.

@@ -173,6 +173,7 @@ impl Turn {
         conversation: &Conversation,
         shared: &mut Shared<'_>,
     ) -> Self {
+        shared.books.ledger.begin_turn();
         shared.effects.push(Effect::Inspect { session_id: conversation.id.clone(), offset: None });
         Turn {
             number,
@@ -206,6 +207,9 @@ impl Turn {
         match std::mem::replace(&mut self.phase, Phase::Before) {
             Phase::Before => self.launch(context, conversation, &digest, shared),
             Phase::After(mut evidence) => {
+                if evidence.result.is_none() {
+                    shared.books.ledger.correct_estimate(&conversation.id, digest.tokens_after);
+                }
                 evidence.digest = Some(digest);
                 self.over(*evidence, conversation, shared)
             }

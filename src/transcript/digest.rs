@@ -12,8 +12,9 @@ use serde_json::value::RawValue;
 
 use super::backward::{BackwardLines, Line};
 use super::head::Head;
-use super::record::{Block, Content, Entry, Role, Text, lossy};
+use super::record::{Block, Content, Entry, Message, Role, Text, lossy};
 use super::{TranscriptError, open};
+use crate::core::published::Tokens;
 use crate::core::transcript_digest::{
     ApiError, Ended, Excerpt, Growth, Open, Resumable, TranscriptDigest, TurnOver,
 };
@@ -85,6 +86,8 @@ struct Scan {
     assistant_seen: bool,
     /// A line after the offset could not be looked at.
     unread_after: bool,
+    /// What the messages after the offset cost. A message is several lines with the same figures.
+    costs: HashMap<String, Tokens>,
     dangling: Dangling,
 }
 
@@ -117,6 +120,7 @@ impl Scan {
             results: HashMap::new(),
             assistant_seen: false,
             unread_after: false,
+            costs: HashMap::new(),
             dangling: Dangling::Waiting,
         }
     }
@@ -135,6 +139,13 @@ impl Scan {
         }
         self.digest.scanned = lines.bytes_read();
         self.digest.dangling_tool_use.reverse();
+        for cost in self.costs.values() {
+            let sum = &mut self.digest.tokens_after;
+            sum.input = sum.input.saturating_add(cost.input);
+            sum.output = sum.output.saturating_add(cost.output);
+            sum.cache_read = sum.cache_read.saturating_add(cost.cache_read);
+            sum.cache_creation = sum.cache_creation.saturating_add(cost.cache_creation);
+        }
         let whole = lines.is_done() || reached == 0;
         let region_seen = whole || reached <= self.offset;
         self.digest.after.exact = region_seen && size >= self.offset && !self.unread_after;
@@ -232,8 +243,20 @@ impl Scan {
         for call in content.blocks("tool_use").collect::<Vec<_>>().into_iter().rev() {
             self.tool_use(call, after);
         }
+        if after && let Some(message) = message {
+            self.cost(message);
+        }
         self.digest.after.assistant += u64::from(after);
         self.assistant_seen = true;
+    }
+
+    fn cost(&mut self, message: &Message<'_>) {
+        let (Some(id), Some(usage)) = (message.id.as_ref(), message.usage()) else { return };
+        let known = self.costs.entry(id.as_str().to_owned()).or_default();
+        known.input = known.input.max(usage.input.unwrap_or_default());
+        known.output = known.output.max(usage.output.unwrap_or_default());
+        known.cache_read = known.cache_read.max(usage.cache_read.unwrap_or_default());
+        known.cache_creation = known.cache_creation.max(usage.cache_creation.unwrap_or_default());
     }
 
     fn message_boundary(&mut self, id: Option<&str>) {

@@ -264,6 +264,23 @@ fn a_long_reply_is_cut_and_says_so() {
     assert_eq!((reply.text.as_str(), reply.cut), ("éé", 96));
 }
 
+#[test]
+fn what_the_messages_of_the_turn_cost_is_counted_once_each() {
+    let entry = |id: &str, usage: &str| {
+        format!(r#"{{"type":"assistant","message":{{"id":"{id}","content":"x","usage":{usage}}}}}"#)
+    };
+    let before = entry("m0", r#"{"input_tokens":1000,"output_tokens":1000}"#);
+    let first = entry("m1", r#"{"input_tokens":5,"output_tokens":7,"cache_read_input_tokens":11}"#);
+    let again = entry("m1", r#"{"input_tokens":5,"output_tokens":9,"cache_read_input_tokens":11}"#);
+    let other =
+        entry("m2", r#"{"output_tokens":20,"cache_creation_input_tokens":3,"service_tier":"standard"}"#);
+    let odd = entry("m3", r#"{"output_tokens":"many"}"#);
+    let none = entry("m4", "7");
+    let (file, offset) = write(&[PROMPT, &before, &first, &again, &other, &odd, &none], 5);
+    let tokens = digest(file.path(), offset).unwrap().tokens_after;
+    assert_eq!((tokens.input, tokens.output, tokens.cache_read, tokens.cache_creation), (5, 29, 11, 3));
+}
+
 mod any_bytes {
     use proptest::prelude::*;
 

@@ -60,6 +60,28 @@ pub(super) struct Message<'a> {
     pub stop_reason: Option<Text<'a>>,
     #[serde(borrow)]
     pub content: Option<&'a RawValue>,
+    usage: ObjectOrNothing<Usage>,
+}
+
+/// What a message cost.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Usage {
+    #[serde(rename = "input_tokens", deserialize_with = "lenient")]
+    pub input: Option<u64>,
+    #[serde(rename = "output_tokens", deserialize_with = "lenient")]
+    pub output: Option<u64>,
+    #[serde(rename = "cache_read_input_tokens", deserialize_with = "lenient")]
+    pub cache_read: Option<u64>,
+    #[serde(rename = "cache_creation_input_tokens", deserialize_with = "lenient")]
+    pub cache_creation: Option<u64>,
+}
+
+impl Message<'_> {
+    /// What it cost, if it says so.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        self.usage.0
+    }
 }
 
 /// A block of a message's content.

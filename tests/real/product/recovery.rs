@@ -55,6 +55,7 @@ fn a_killed_cli_is_started_again() {
     let ended = night.ended(&mut program);
     assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
     assert_eq!(ended.heals(), [("killed_by_other".to_owned(), "reconcile".to_owned())]);
+    assert_eq!(ended.record()["total_tokens_used"], night.stub.spent().1, "what the killed one used, too");
     assert_eq!(night.commits(), ["Add one", "Add two"]);
     assert_eq!(night.transcripts().len(), 1);
 }
