@@ -43,7 +43,9 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
         _ => match end.kill_switch {
             Some(KillSwitch::MaxSessionsReached) => {
                 let more = end.iterations.saturating_mul(2).clamp(1, 50);
-                step(&format!("{resume} --max-sessions {more}    (with the same work, if there is more to do)"));
+                step(&format!(
+                    "{resume} --max-sessions {more}    (with the same work, if there is more to do)"
+                ));
             }
             Some(KillSwitch::MaxHoursExceeded) => step(&resume),
             Some(KillSwitch::TokenBudgetExceeded) => {

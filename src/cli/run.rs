@@ -31,7 +31,7 @@ use crate::state::atomic;
 use crate::state::layout::{Layout, RunDir};
 use crate::state::lock::{Acquired, Holder, LockError, RunLock};
 use crate::state::run_id;
-use crate::ui::printer::Printer;
+use crate::ui::printer::{Level, Printer};
 
 use super::watcher::{self, Watcher};
 use super::{config, next_steps, plan, remains, start};
@@ -93,6 +93,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         let next = error.next_step();
         CliError::from_error(ErrorKind::Environment, error).hinted(next)
     })?;
+    start::check_records(&layout)?;
     let started = clock::now();
     let snapshot = git::snapshot(&repo).await.ok();
     let branch = snapshot.and_then(|snapshot| snapshot.branch);
@@ -444,6 +445,11 @@ fn conclude(
     }
     printer.say("");
     printer.say(summary.to_text(&watcher::text_options(printer)).trim_end());
+    // Cron mail and `--quiet` show warnings only; an end that nobody planned is one.
+    if printer.level() == Level::Quiet && exit != Exit::Planned {
+        let detail = end.detail.as_deref().unwrap_or_default();
+        printer.warn(&format!("run {} {}: {detail}", setup.run_id, summary.headline()));
+    }
     if json {
         printer.data(&summary.to_json())?;
     }

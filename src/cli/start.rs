@@ -1,6 +1,7 @@
 //! What has to be true before a run starts: a repository, a prompt, a program, nobody else.
 
 use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +10,7 @@ use rustix::fs::{Access, access};
 use crate::error::{CliError, ErrorKind};
 use crate::git::{self, GitError, Repo};
 use crate::settings::PromptSource;
+use crate::state::layout::Layout;
 
 /// Largest prompt the CLI takes on stdin (field-reports C15).
 const MAX_PROMPT: u64 = 10 * 1024 * 1024;
@@ -38,6 +40,24 @@ pub(super) async fn repository(directory: &Path) -> Result<Repo, CliError> {
             None => error,
         }
     })
+}
+
+/// A night's work must not end at a record that cannot be written: both metric files are tried before it.
+pub(super) fn check_records(layout: &Layout) -> Result<(), CliError> {
+    for path in [layout.autopilot_jsonl(), layout.sessions_jsonl()] {
+        match OpenOptions::new().append(true).open(&path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(CliError::environment(format!("{} cannot be written", path.display()))
+                    .caused_by(error)
+                    .hinted(
+                        "mend what is in the way, or its owner and permissions: records of runs go there",
+                    ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads the prompt. White space alone is a mistake, not work (field-reports A07).

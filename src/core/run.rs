@@ -382,7 +382,8 @@ impl Run {
             inputs.carryover = report.effectiveness.carryover.map(as_number);
         }
         // It counts as a failed wave (design §3), in words of its own where the session reported none.
-        let only_verification = failed_verification.filter(|_| inputs.failed.is_none_or(|failed| failed <= 0.0));
+        let only_verification =
+            failed_verification.filter(|_| inputs.failed.is_none_or(|failed| failed <= 0.0));
         if failed_verification.is_some() {
             inputs.failed = Some(inputs.failed.unwrap_or(0.0).max(0.0) + 1.0);
         }

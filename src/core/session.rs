@@ -10,7 +10,7 @@ use super::kill_switch::Stall;
 use super::mode::Mode;
 use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, Verification, Work};
-use super::session_report::{ReportStatus, SessionReport};
+use super::session_report::{BlockedOn, ReportStatus, SessionReport};
 use super::time::Now;
 use super::turn::{Conversation, LaunchContext, Shared, Turn, TurnEnd};
 
@@ -287,10 +287,11 @@ impl Session {
                 problems: vec!["the session gave no report".to_owned()],
             });
         }
-        let blocked =
-            self.report.as_ref().filter(|report| report.status == Some(ReportStatus::Blocked)).map(
-                |report| report.blocked_on.as_ref().and_then(|on| on.question.clone()).unwrap_or_default(),
-            );
+        let blocked = self
+            .report
+            .as_ref()
+            .filter(|report| report.status == Some(ReportStatus::Blocked))
+            .map(|report| report.blocked_on.as_ref().map(question).unwrap_or_default());
         let (class, why, needs_person) = match blocked {
             Some(question) if question.trim().is_empty() => {
                 (Class::Blocked, "the session is blocked and does not say on what".to_owned(), true)
@@ -378,6 +379,15 @@ impl Session {
         }
         found
     }
+}
+
+/// A question with its options, in a line.
+fn question(on: &BlockedOn) -> String {
+    let question = on.question.as_deref().unwrap_or_default().trim().to_owned();
+    if question.is_empty() || on.options.is_empty() {
+        return question;
+    }
+    format!("{question} [options: {}]", on.options.join(" | "))
 }
 
 /// The report as the result gives it, else as it stands in the transcript (a stream that lost its result).

@@ -196,6 +196,10 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
             EntryText::new(tone, format!("{}: {agents}", state.foreign(&line, 30)))
         }
         RunEvent::ModeSelected { mode, confidence, threshold, rationale, .. } => {
+            // Nothing to be sure about: the work is done.
+            if mode.is_none() && *confidence == 0.0 {
+                return Some(EntryText::new(Tone::Plain, state.foreign(rationale, 0)));
+            }
             let what = mode.map_or("no recommendation", |mode| mode.as_str());
             let sure = format!("confidence {confidence:.2}, {threshold:.2} needed");
             let why = state.foreign(rationale, what.len() + sure.len() + 12);

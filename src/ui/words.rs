@@ -10,7 +10,9 @@ use crate::core::published::{Tokens, Work};
 #[must_use]
 pub fn result_words(completed: bool, class: Class, status: Option<&str>) -> String {
     match (completed, status) {
-        (true, Some(status)) if matches!(class, Class::Ok | Class::OkExitAnomaly) => status.to_owned(),
+        (true, Some(status)) if matches!(class, Class::Ok | Class::OkExitAnomaly | Class::Blocked) => {
+            status.to_owned()
+        }
         (true, Some(status)) => format!("{status} ({class})"),
         (true, None) => format!("no report ({class})"),
         (false, _) if class == Class::KilledByDriver => "stopped on request".to_owned(),

@@ -69,7 +69,7 @@ fn each_event_in_its_words() {
             threshold: 0.85,
             rationale: "no open work".into(),
         },
-        Some("next: no recommendation (confidence 0.00, 0.85 needed): no open work"),
+        Some("no open work"),
     );
     check(
         RunEvent::ResourcesJudged {
