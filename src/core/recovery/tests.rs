@@ -231,7 +231,7 @@ fn limits_are_waited_for() {
     // Just passed: soon. Then less and less often, to an hour at most.
     let mut history = History::default();
     let pauses: Vec<_> = (0..6).map(|_| wait(&rejected(Some(-10)), &mut history)).collect();
-    assert_eq!(pauses, [5, 600, 1200, 2400, 3600, 3600]);
+    assert_eq!(pauses, [5, 300, 600, 1200, 2400, 3600]);
     // Not said, or told by words only.
     for evidence in [rejected(None), Evidence::default()] {
         let mut history = History::default();
