@@ -15,6 +15,10 @@ pub(super) struct Oracle {
     tokens: u64,
     cost: f64,
     recorded: u32,
+    /// Of the timer armed last: it names the state that the run is in.
+    epoch: u64,
+    /// The event being taken in is a timer of an earlier state.
+    stale: bool,
 }
 
 impl Oracle {
@@ -29,6 +33,8 @@ impl Oracle {
             tokens: 0,
             cost: 0.0,
             recorded: 0,
+            epoch: 0,
+            stale: false,
         }
     }
 
@@ -38,6 +44,7 @@ impl Oracle {
     }
 
     pub(super) fn event(&mut self, event: &Event) {
+        self.stale = matches!(event, Event::Timer(timer) if timer.epoch != self.epoch);
         match event {
             Event::AttemptOver { attempt, .. } if self.live == Some(*attempt) => self.live = None,
             Event::Stop { level, .. } => self.stop = self.stop.max(Some(*level)),
@@ -48,6 +55,10 @@ impl Oracle {
 
     /// `running` is the attempt that runs as far as the run says.
     pub(super) fn effect(&mut self, effect: &Effect, running: Option<u32>) {
+        assert!(!self.stale, "a timer of an earlier state has an effect: {effect:?}");
+        if let Effect::Arm { timer, .. } | Effect::ArmAt { timer, .. } = effect {
+            self.epoch = timer.epoch;
+        }
         match effect {
             Effect::Inspect { .. } => {
                 assert_eq!(self.live, None, "a transcript is looked at while its process lives");
