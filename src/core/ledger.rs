@@ -49,16 +49,9 @@ pub struct Ledger {
     turn: Tokens,
     /// What was charged by estimate since the last result, by conversation.
     unsettled: HashMap<String, Tokens>,
-    estimated: bool,
 }
 
 impl Ledger {
-    /// Books that start with what an earlier run of the same chain has spent.
-    #[must_use]
-    pub fn carried(spend: Spend) -> Self {
-        Ledger { run: spend, ..Ledger::default() }
-    }
-
     /// A session begins.
     pub fn begin_session(&mut self) {
         self.session = Spend::default();
@@ -139,7 +132,6 @@ impl Ledger {
             let unsettled = self.unsettled.entry(session_id.to_owned()).or_default();
             *unsettled = sum(*unsettled, estimate.tokens);
             self.add(estimate);
-            self.estimated = true;
         }
         self.open.clear();
     }
@@ -152,7 +144,6 @@ impl Ledger {
             let unsettled = self.unsettled.entry(session_id.to_owned()).or_default();
             *unsettled = sum(*unsettled, more);
             self.add(Spend { tokens: more, cost_usd: None });
-            self.estimated = true;
         }
     }
 
@@ -174,12 +165,6 @@ impl Ledger {
     #[must_use]
     pub fn session(&self) -> Spend {
         self.session
-    }
-
-    /// Whether some of it is an estimate (an attempt died without a result).
-    #[must_use]
-    pub fn is_estimated(&self) -> bool {
-        self.estimated
     }
 
     fn open_estimate(&self) -> Spend {
@@ -302,7 +287,6 @@ mod tests {
         ledger.end_attempt("id");
         ledger.end_attempt("id");
         assert_eq!(ledger.run().tokens.output, 42);
-        assert!(ledger.is_estimated());
     }
 
     /// (what was added before, the total of the next result) → (output tokens, dollars), for a conversation whose

@@ -116,6 +116,8 @@ pub struct Run {
     last_conversation: Option<Conversation>,
     interrupted: Option<String>,
     work_done: bool,
+    /// The work is given in words.
+    has_prompt: bool,
     stalls: u32,
     ids: Vec<String>,
     journal_failure: Option<String>,
@@ -140,6 +142,7 @@ impl Run {
             last_conversation: None,
             interrupted: inherited.session_id,
             work_done: inherited.work_done,
+            has_prompt: false,
             stalls: 0,
             ids,
             journal_failure: None,
@@ -246,6 +249,7 @@ impl Run {
             }) => (verdict.clone(), *peers, signals.clone()),
             State::Idle | State::Looking(_) | State::InSession(_) | State::Done => return,
         };
+        self.has_prompt = signals.prompt;
         let iteration = self.iterations + 1;
         effects.publish(verdict_event(iteration, &verdict));
         self.verdict_at_start.get_or_insert_with(|| verdict.tier.to_string());
@@ -411,13 +415,13 @@ impl Run {
         };
         let fired = fired.or_else(|| self.aborted("AbortSignal triggered between iterations"));
         effects.publish(checked(iteration, "after", inputs, fired.as_ref()));
-        if matches!(
-            report.and_then(|report| report.status),
-            Some(ReportStatus::Complete | ReportStatus::NothingToDo)
-        ) && failed_verification.is_none()
-        {
-            self.work_done = true;
-        }
+        // Without a prompt "complete" speaks of what that session chose to do, not of all there is (design §5).
+        let work_done = match report.and_then(|report| report.status) {
+            Some(ReportStatus::Complete) => self.has_prompt,
+            Some(ReportStatus::NothingToDo) => true,
+            Some(ReportStatus::Partial | ReportStatus::Blocked) | None => false,
+        };
+        self.work_done |= work_done && failed_verification.is_none();
         match fired {
             Some(fired) => {
                 let failure = failure
