@@ -8,6 +8,8 @@
 //! or more attempts. [`evidence`] gathers what an attempt revealed, [`judge`] says what became of it,
 //! [`recovery`] what to do about it.
 
+mod attempt;
+mod conversation;
 pub mod event;
 pub mod evidence;
 pub mod fact;

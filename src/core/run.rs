@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use super::conversation::Conversation;
 use super::event::{Effect, Effects, Event, RunEnd, StopLevel};
 use super::kill_switch::{self, Fired, KillSwitch};
 use super::mode::{self, Mode, Signals};
@@ -22,7 +23,7 @@ use super::resources::ResourceVerdict;
 use super::session::{Session, SessionEnd};
 use super::session_report::ReportStatus;
 use super::time::Now;
-use super::turn::{Books, Conversation, Shared};
+use super::turn::{Books, Shared};
 
 /// What the next iteration does with the conversation of the last one (`--chain`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

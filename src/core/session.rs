@@ -3,6 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::conversation::Conversation;
 use super::event::{Effect, Effects, Event, SessionClose, StopLevel};
 use super::evidence::Evidence;
 use super::fact::Fact;
@@ -12,7 +13,7 @@ use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, Verification, Work};
 use super::session_report::{BlockedOn, ReportStatus, SessionReport};
 use super::time::Now;
-use super::turn::{Conversation, LaunchContext, Shared, Turn, TurnEnd};
+use super::turn::{LaunchContext, Shared, Turn, TurnEnd};
 
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,13 +1,14 @@
 //! One turn: a prompt, from before its first process to the end of its result.
 //!
 //! A turn has one live process at most. Its states: look at the transcript → run an attempt → look again →
-//! judge → accept, or pause and go round. Deadlines are lazy: a timer that fires while signs of life came
-//! meanwhile is armed again for the rest, so that a busy stream costs nothing.
+//! judge → accept, or pause and go round.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::attempt::Running;
+use super::conversation::Conversation;
 use super::event::{Effect, Effects, Launch, StopLevel, StopStep};
 use super::evidence::{Evidence, StopCause};
 use super::fact::Fact;
@@ -55,42 +56,6 @@ impl Books {
     }
 }
 
-/// The conversation a turn belongs to.
-#[derive(Debug, Clone)]
-pub(super) struct Conversation {
-    /// Its id now.
-    pub(super) id: String,
-    /// Ids it had before; each has a transcript of its own.
-    pub(super) earlier: Vec<String>,
-    /// A process was started with this id.
-    pub(super) used: bool,
-    /// Ids to take when a new one is needed; the core makes none up.
-    pub(super) spare_ids: Vec<String>,
-}
-
-impl Conversation {
-    /// Goes over to a new id; `false` when there is none left.
-    pub(super) fn renew(&mut self, effects: &mut Effects) -> bool {
-        match self.spare_ids.pop() {
-            Some(id) => {
-                self.rename(id, effects);
-                self.used = false;
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Takes another id and says so: both have to be findable (field-reports H01, H06).
-    pub(super) fn rename(&mut self, id: String, effects: &mut Effects) {
-        let old = std::mem::replace(&mut self.id, id);
-        effects.publish(RunEvent::Warning {
-            text: format!("conversation {old} is left; {} takes its place", self.id),
-        });
-        self.earlier.push(old);
-    }
-}
-
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TurnEnd {
@@ -125,24 +90,6 @@ enum Phase {
     Pausing { epoch: u64 },
     /// Asleep until a usage limit resets.
     Limited { epoch: u64, since: Now },
-}
-
-#[derive(Debug)]
-struct Running {
-    attempt: u32,
-    epoch: u64,
-    evidence: Evidence,
-    /// A result came and nothing of a further turn since.
-    result_seen: bool,
-    input_closed: bool,
-    /// The CLI said it pauses until then (`api_retry`).
-    quiet_until: Option<Now>,
-    /// When the first line is due, on the monotonic clock. A suspend moves it.
-    first_line_due: Duration,
-    /// When the turn has to be over, on the monotonic clock. A suspend moves it.
-    turn_due: Duration,
-    /// The ladder is under way; further deadlines are moot.
-    stopping: bool,
 }
 
 /// The state of a turn.
@@ -612,95 +559,4 @@ fn hang(evidence: &Evidence, shared: &Shared<'_>) -> Option<Stall> {
         StopCause::FirstOutput | StopCause::ExitGrace | StopCause::Operator => return None,
     };
     Some(Stall { seconds: took.as_secs(), threshold: limit.as_secs(), marker })
-}
-
-impl Running {
-    fn silence(&self, now: Now) -> Duration {
-        let silence = self.evidence.silence(now);
-        match self.quiet_until {
-            Some(until) => silence.min(now.since(until)),
-            None => silence,
-        }
-    }
-
-    /// A background agent still works, and nobody asked for an end.
-    fn waits_for_agents(&self) -> bool {
-        !self.evidence.agents_running.is_empty() && self.evidence.stop_cause != Some(StopCause::Operator)
-    }
-
-    fn close_input(&mut self, shared: &mut Shared<'_>) {
-        if !std::mem::replace(&mut self.input_closed, true) {
-            shared.effects.push(Effect::CloseInput { attempt: self.attempt });
-        }
-    }
-
-    fn end(&mut self, cause: StopCause, step: StopStep, shared: &mut Shared<'_>) {
-        self.stopping = true;
-        // The first cause stays: a hang does not become an operator's stop because the ladder takes long.
-        self.evidence.stop_cause.get_or_insert(cause);
-        shared.effects.push(Effect::StopAttempt { attempt: self.attempt, step });
-    }
-
-    fn deadline(&mut self, kind: TimerKind, shared: &mut Shared<'_>) {
-        let limits = shared.limits;
-        let now = shared.now.mono;
-        match kind {
-            TimerKind::FirstOutput => {
-                if self.evidence.lines > 0 {
-                } else if now < self.first_line_due {
-                    shared.effects.arm(kind, self.epoch, self.first_line_due.saturating_sub(now));
-                } else {
-                    self.end(StopCause::FirstOutput, StopStep::Terminate, shared);
-                }
-            }
-            TimerKind::Stall => {
-                if self.result_seen {
-                    return;
-                }
-                let silence = self.silence(shared.now);
-                if silence < limits.stall_timeout {
-                    shared.effects.arm(
-                        TimerKind::Stall,
-                        self.epoch,
-                        limits.stall_timeout.saturating_sub(silence),
-                    );
-                } else {
-                    shared.effects.push(Effect::CheckLiveness { attempt: self.attempt });
-                }
-            }
-            TimerKind::Turn => {
-                if now < self.turn_due {
-                    shared.effects.arm(kind, self.epoch, self.turn_due.saturating_sub(now));
-                } else if self.result_seen && !self.waits_for_agents() {
-                    // On its way out: the exit grace looks after it, unless the turn goes on after all.
-                    shared.effects.arm(kind, self.epoch, limits.exit_grace);
-                } else {
-                    self.end(StopCause::TurnTimeout, StopStep::Terminate, shared);
-                }
-            }
-            TimerKind::ExitGrace => {
-                if !self.result_seen {
-                    return;
-                }
-                // A background agent is finite; the stall deadline looks after it (recovery §0.1, D2).
-                let grace = if self.waits_for_agents() { limits.stall_timeout } else { limits.exit_grace };
-                let quiet = self.evidence.silence(shared.now);
-                if quiet < grace {
-                    shared.effects.arm(TimerKind::ExitGrace, self.epoch, grace.saturating_sub(quiet));
-                } else if !self.input_closed {
-                    // It waits for us: its agents ended and no turn followed.
-                    self.close_input(shared);
-                    shared.effects.arm(TimerKind::ExitGrace, self.epoch, limits.exit_grace);
-                } else {
-                    self.end(StopCause::ExitGrace, StopStep::Terminate, shared);
-                }
-            }
-            TimerKind::InterruptGrace => {
-                if !self.result_seen && self.evidence.stop_cause == Some(StopCause::Operator) {
-                    self.end(StopCause::Operator, StopStep::Terminate, shared);
-                }
-            }
-            TimerKind::Backoff | TimerKind::LimitReset => {}
-        }
-    }
 }
