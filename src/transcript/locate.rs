@@ -162,7 +162,7 @@ mod tests {
         let os = |s| Some(OsStr::new(s));
         for (set, home, expected) in [
             (os("/c"), os("/h"), Some("/c")),
-            (os("conf"), os("/h"), Some("/work/conf")),
+            (os("conf"), os("/h"), Some("/proj/conf")),
             (os(""), os("/h"), Some("/h/.claude")),
             (None, os("/h"), Some("/h/.claude")),
             (None, os(""), None),

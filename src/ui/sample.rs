@@ -20,7 +20,7 @@ pub(crate) fn run_started() -> RunEvent {
     RunEvent::RunStarted {
         run_id: "main-2026-08-23-0117-autopilot".into(),
         version: "0.1.0".into(),
-        repository: "/work/shop".into(),
+        repository: "/proj/shop".into(),
         branch: Some("main".into()),
         parent_run_id: None,
         max_sessions: 3,
