@@ -169,7 +169,7 @@ mod tests {
             (None, None, None),
         ] {
             assert_eq!(
-                config_dir(set, home, Path::new("/work")),
+                config_dir(set, home, Path::new("/proj")),
                 expected.map(PathBuf::from),
                 "{set:?} {home:?}"
             );
