@@ -306,10 +306,25 @@ fn a_disk_that_is_read_only() {
 }
 
 #[test]
-fn a_record_that_cannot_be_added_is_kept_on_stderr() {
+fn a_record_that_could_not_be_added_is_found_out_before_the_night() {
     let env = TestEnv::new();
     fs::create_dir_all(env.repo().join(".orchestrator/metrics/autopilot.jsonl")).unwrap();
     let run = run_as(&env, &["--prompt", "x"], 23, &NOTHING_RUN);
+    says(&run, &["autopilot.jsonl cannot be written", "hint: "]);
+    assert_eq!(env.calls().len(), 0, "nothing was started: {run}");
+}
+
+#[test]
+fn a_record_that_cannot_be_added_is_kept_on_stderr() {
+    let env = TestEnv::new();
+    env.script(&format!("init\nwait_file go\n{}", PARTIAL.replace("turn", "text \"Did a part.\"\nresult")));
+    let mut running = env.start(&["--prompt", "x", "--max-sessions", "1"]);
+    running.wait_mark(1, "waiting");
+    fs::create_dir_all(env.repo().join(".orchestrator/metrics/autopilot.jsonl")).unwrap();
+    env.release("go");
+    let run = running.finish();
+    check_invariants(&env, &run, &NOTHING_RUN);
+    assert_eq!(run.code(), Some(23), "{run}");
     says(&run, &["cannot add a record to", "hint: ", "keep it: {\"schema_version\":2"]);
 }
 

@@ -175,7 +175,10 @@ fn a_blocked_session_ends_the_run_with_its_question() {
         &env,
         &[
             ("kill_switch", json!("failed-wave")),
-            ("kill_switch_detail", json!("blocked on a person's answer: Postgres or SQLite?")),
+            (
+                "kill_switch_detail",
+                json!("blocked on a person's answer: Postgres or SQLite? [options: Postgres | SQLite]"),
+            ),
             ("failure_class", json!("blocked")),
             ("outcome", json!("blocked")),
             ("iterations_completed", json!(1)),
