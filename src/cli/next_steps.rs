@@ -40,6 +40,7 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
             step("autopilot --mode feature    (let a session choose)");
         }
         Exit::Interrupted | Exit::Terminated => step(&resume),
+        Exit::Planned if end.work_done => step("git log    (the work was reported done: look it over)"),
         _ => match end.kill_switch {
             Some(KillSwitch::MaxSessionsReached) => {
                 let more = end.iterations.saturating_mul(2).clamp(1, 50);

@@ -210,6 +210,8 @@ pub struct RunEnd {
     pub needs_person: bool,
     /// Iteration 1 fell back to manual.
     pub fallback_to_manual: bool,
+    /// A session reported that there is nothing left to do.
+    pub work_done: bool,
     /// The signal or command that asked for the end.
     pub stopped_by: Option<&'static str>,
     /// Completed iterations.

@@ -477,6 +477,7 @@ impl Run {
             failure_class: None,
             needs_person: false,
             fallback_to_manual: false,
+            work_done: self.work_done,
             stopped_by: self.stop.map(|(_, by)| by),
             iterations: self.iterations,
             sessions: self.sessions.clone(),
