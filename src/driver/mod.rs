@@ -363,6 +363,10 @@ impl Driver<'_> {
 
     /// A session may have removed our files (`git clean -fdx`); then anybody could start a second run here.
     fn hold_lock(&mut self) {
+        // Where the repository itself is gone there is nothing to hold, and nothing to be made again.
+        if !self.setup.repo.git_dir.exists() {
+            return;
+        }
         match self.lock.reassert() {
             Ok(Reasserted::Intact) => {}
             Ok(Reasserted::Restored) => self.publish(&RunEvent::Warning {
