@@ -68,7 +68,7 @@ struct Document {
 pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
     let Plan { settings, repo, layout, run_id, claude, prompt, environment, json, started: _, printer } =
         *plan;
-    let signals = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some() };
+    let signals = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), interrupted: false };
     let choice = mode::select(&signals, false);
     let own = std::process::id();
     let sample = Probe::new().sample(&|pid| pid == own);

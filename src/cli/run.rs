@@ -128,7 +128,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         run_id: run_id.clone(),
         cookie,
         limits: limits(&settings),
-        work: Signals { forced_mode: settings.work.mode, prompt: prompt.is_some() },
+        work: Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), interrupted: false },
         inherited: request.continued.map(|continued| continued.inherited).unwrap_or_default(),
         agents_per_wave: settings.work.agents_per_wave,
         // The name, not what was found: it is looked up again at each start (field-reports K08).

@@ -66,6 +66,8 @@ pub struct Signals {
     pub forced_mode: Option<Mode>,
     /// There is a prompt (`--prompt`, `--prompt-file`).
     pub prompt: bool,
+    /// A conversation that was cut off waits to go on (`resume`).
+    pub interrupted: bool,
 }
 
 /// What kind of session comes next, and why.
@@ -91,6 +93,12 @@ pub fn select(signals: &Signals, work_done: bool) -> Recommendation {
         rationale: rationale.to_owned(),
         no_open_work: false,
     };
+    if signals.interrupted {
+        return sure(
+            signals.forced_mode.unwrap_or(Mode::Feature),
+            "goes on with the session that was cut off",
+        );
+    }
     if work_done {
         return Recommendation {
             mode: None,
@@ -133,7 +141,7 @@ mod tests {
         for (forced_mode, prompt, work_done) in modes.flat_map(|mode| {
             [(mode, false, false), (mode, true, false), (mode, false, true), (mode, true, true)]
         }) {
-            let choice = select(&Signals { forced_mode, prompt }, work_done);
+            let choice = select(&Signals { forced_mode, prompt, interrupted: false }, work_done);
             let expected = match (forced_mode, prompt, work_done) {
                 (_, _, true) => (None, 0.0, true),
                 (Some(mode), _, false) => (Some(mode), 1.0, false),

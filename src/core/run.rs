@@ -268,6 +268,7 @@ impl Run {
             self.finish(now, Some(fired), None, effects);
             return;
         }
+        let signals = Signals { interrupted: self.interrupted.is_some(), ..signals };
         let choice = mode::select(&signals, self.work_done);
         effects.publish(RunEvent::ModeSelected {
             iteration,

@@ -1,20 +1,8 @@
 //! The ten reasons a loop stops, each provoked (design §3–4, upstream-formats §3).
 //!
-//! Two cannot be provoked from outside in the time a test has: `--max-hours` has a lower bound of half an hour, and
-//! a run that was sure of its first session is sure of the next one. For those the loop itself is stepped.
-//! `user-abort` is in `operator`.
+//! `user-abort` is in `operator`. Half an hour, the least `--max-hours` takes, is slept through in a moment by the
+//! clock of test builds.
 
-use std::time::Duration;
-
-use autopilot::core::event::{Effect, Event, RunEnd};
-use autopilot::core::fact::{Fact, TurnResult};
-use autopilot::core::kill_switch::KillSwitch;
-use autopilot::core::mode::Signals;
-use autopilot::core::recovery::Policy;
-use autopilot::core::resources::{self, Sample};
-use autopilot::core::run::{Chain, Inherited, Limits, Run};
-use autopilot::core::time::Now;
-use autopilot::core::transcript_digest::TranscriptDigest;
 use serde_json::{Value, json};
 
 use crate::support::env::TestEnv;
@@ -260,93 +248,52 @@ fn resource_overload() {
     assert!(prompt(&env, 1).contains("Work without sub-agents"), "{}", prompt(&env, 1));
 }
 
-// ---- the loop itself ----
-
-fn limits() -> Limits {
-    let minute = Duration::from_mins(1);
-    Limits {
-        max_sessions: 5,
-        max_hours: 0.5,
-        limit_wait_free: false,
-        max_tokens: 0,
-        max_cost_usd: None,
-        confidence_threshold: 0.85,
-        carryover_threshold: 0.5,
-        peer_abort: 6,
-        stall_timeout: 10 * minute,
-        first_output_timeout: 3 * minute,
-        turn_timeout: 90 * minute,
-        exit_grace: minute,
-        chain: Chain::Fresh,
-        verify: false,
-        recovery: Policy { backoff: Vec::new(), max_wait: 6 * 60 * minute },
-        jitter: Duration::ZERO,
-    }
-}
-
-/// Steps a run to its end. Each session takes `minutes` and leaves work; `signals` says what is known before each.
-fn stepped(minutes: u64, signals: impl Fn(u32) -> Signals) -> RunEnd {
-    let mut now = Now { mono: Duration::from_hours(1), wall: jiff::Timestamp::UNIX_EPOCH };
-    let ids = (0..40).map(|n| format!("00000000-0000-4000-8000-{n:012}")).collect();
-    let mut run = Run::new(limits(), ids, Inherited::default());
-    let mut iteration = 0;
-    let mut events = std::collections::VecDeque::from([Event::Start]);
-    while let Some(event) = events.pop_front() {
-        for effect in run.step(now, event) {
-            match effect {
-                Effect::Sample => events.push_back(Event::Sampled {
-                    verdict: resources::judge(&Sample::default(), 8),
-                    peers: None,
-                }),
-                Effect::Survey => {
-                    iteration += 1;
-                    events.push_back(Event::Surveyed(signals(iteration)));
-                }
-                Effect::Snapshot => events.push_back(Event::Snapshotted),
-                Effect::Inspect { session_id, .. } => {
-                    events.push_back(Event::Inspected {
-                        session_id,
-                        digest: Box::<TranscriptDigest>::default(),
-                    });
-                }
-                Effect::Launch(launch) => {
-                    now.mono += Duration::from_mins(minutes);
-                    let result = TurnResult {
-                        subtype: Some("success".to_owned()),
-                        text: "A part is done.".to_owned(),
-                        structured_output: Some(json!({"status": "partial"})),
-                        ..TurnResult::default()
-                    };
-                    let attempt = launch.attempt;
-                    events.push_back(Event::Found { attempt, fact: Fact::Result(Box::new(result)) });
-                    events.push_back(Event::AttemptOver { attempt, end: Box::default() });
-                }
-                Effect::Measure { .. } => {
-                    events.push_back(Event::Measured { work: None, verification: None });
-                }
-                Effect::RecordSession(_) => events.push_back(Event::Recorded(Ok(()))),
-                Effect::Finish(end) => return *end,
-                _ => {}
-            }
-        }
-    }
-    panic!("the loop waits for nothing: {run:?}");
-}
-
 #[test]
 fn max_hours_exceeded() {
-    let prompt = |_| Signals { prompt: true, ..Signals::default() };
-    let end = stepped(20, prompt);
-    assert_eq!((end.iterations, end.kill_switch), (2, Some(KillSwitch::MaxHoursExceeded)));
-    assert_eq!(end.detail.as_deref(), Some("elapsed=0.67h >= max-hours=0.5h"));
-    let end = stepped(30, prompt);
-    assert_eq!((end.iterations, end.detail.as_deref()), (1, Some("elapsed=0.5h >= max-hours=0.5h")));
+    // The machine sleeps for 31 minutes in the middle of the session: that time counts.
+    let mut env = TestEnv::new();
+    let asleep = env.root().join("asleep");
+    env.set("TEST_ASLEEP_FILE", &asleep.to_string_lossy());
+    let rest = PARTIAL.replace("turn", "text");
+    env.script(&format!("init\nwait_file go\n{rest}\nresult"));
+    let mut running = env.start(&["--prompt", "x", "--max-hours", "0.5"]);
+    running.wait_mark(1, "waiting");
+    std::fs::write(&asleep, "1860").expect("a file outside of the repository");
+    env.release("go");
+    let run = finish(&env, running, 0, &Expect { any_cost: true, ..Expect::default() });
+    let detail = "elapsed=0.52h >= max-hours=0.5h";
+    ended_by(&env, "max-hours-exceeded", detail, 0);
+    says(&run, &["max-hours-exceeded", detail, "autopilot resume"]);
+    record_is(&env, &[("iterations_completed", json!(1))]);
+    assert_eq!(env.calls().len(), 1);
+    assert!(events(&env, "suspended")[0]["asleep_seconds"].as_f64() >= Some(1859.0));
 }
 
 #[test]
 fn low_confidence_fallback() {
-    let end = stepped(1, |iteration| Signals { prompt: iteration < 3, ..Signals::default() });
-    assert_eq!((end.iterations, end.kill_switch), (2, Some(KillSwitch::LowConfidenceFallback)));
-    assert_eq!(end.detail.as_deref(), Some("iteration 3: confidence=0 < threshold=0.85"));
-    assert!(!end.fallback_to_manual);
+    // The session that was cut off goes on; what should come after it nobody has said.
+    let env = TestEnv::new();
+    env.script(HANG);
+    let mut running = env.start(&["--mode", "feature"]);
+    running.wait_mark(1, "hang");
+    running.signal(rustix::process::Signal::TERM);
+    finish(&env, running, 143, &Expect { any_cost: true, ..Expect::default() });
+    env.script(PARTIAL);
+    let run =
+        run_as(&env, &["resume", "--mode", "auto"], 10, &Expect { any_cost: true, ..Expect::default() });
+    let detail = "iteration 2: confidence=0 < threshold=0.85";
+    says(&run, &["goes on with the session that was cut off", "low-confidence-fallback", detail]);
+    record_is(
+        &env,
+        &[
+            ("kill_switch", json!("low-confidence-fallback")),
+            ("kill_switch_detail", json!(detail)),
+            ("exit_code", json!(10)),
+            ("fallback_to_manual", json!(false)),
+            ("iterations_completed", json!(1)),
+        ],
+    );
+    let chosen = events(&env, "mode_selected").pop().expect("a choice");
+    assert_eq!((&chosen["iteration"], &chosen["confidence"]), (&json!(2), &json!(0.0)));
+    assert_eq!(env.calls().len(), 2);
 }

@@ -10,7 +10,7 @@ use KillSwitch::{
     ResourceOverload, Spiral, StallTimeout, TokenBudgetExceeded, UserAbort,
 };
 
-const NOTHING: Signals = Signals { forced_mode: None, prompt: false };
+const NOTHING: Signals = Signals { forced_mode: None, prompt: false, interrupted: false };
 
 fn sessions(max_sessions: u32) -> Limits {
     Limits { max_sessions, ..limits() }
@@ -96,7 +96,7 @@ fn too_little_confidence() {
     assert!(world.end().fallback_to_manual);
     assert_eq!(world.launches.len(), 0);
 
-    let prompt = Signals { forced_mode: None, prompt: true };
+    let prompt = Signals { forced_mode: None, prompt: true, interrupted: false };
     let world = World::new(sessions(3)).survey(prompt).survey(NOTHING).play();
     world.ended(Some(LowConfidenceFallback), 1, "iteration 2: confidence=0 < threshold=0.85");
     assert!(!world.end().fallback_to_manual);

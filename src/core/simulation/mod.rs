@@ -316,7 +316,7 @@ impl World {
                 pending.push_back(Event::Sampled { verdict: resources::judge(&self.sample, 8), peers });
             }
             Effect::Survey => {
-                let prompt = Signals { forced_mode: None, prompt: true };
+                let prompt = Signals { forced_mode: None, prompt: true, interrupted: false };
                 pending.push_back(Event::Surveyed(self.surveys.pop_front().unwrap_or(prompt)));
             }
             Effect::Snapshot => {
