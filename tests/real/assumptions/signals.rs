@@ -63,9 +63,13 @@ fn a_signal_ends_the_process_and_its_tool() {
             assert_eq!(turn.program.wait(STEP).code(), Some(code), "{signal:?}");
             night.wait_until_empty(STEP);
             let result = turn.lines().into_iter().find(|line| line["type"] == "result");
-            let subtype = result.map(|result| result["subtype"].clone());
-            let expected = (signal == Signal::INT).then(|| Value::from("error_during_execution"));
-            assert_eq!(subtype, expected, "{signal:?}");
+            // An interrupt may or may not get its result line out before the process ends; nothing else has one.
+            if let Some(result) = result {
+                assert_eq!(
+                    (signal, &result["subtype"]),
+                    (Signal::INT, &Value::from("error_during_execution"))
+                );
+            }
         }
     }
 }

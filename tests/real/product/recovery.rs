@@ -10,6 +10,9 @@ use super::{assert_cost, commit, work};
 use crate::stub::{Reply, Request};
 use crate::support::{Night, STEP};
 
+/// Output tokens of an answer of the stub.
+const ANSWER: u64 = 10;
+
 #[test]
 fn a_hang_is_ended_and_the_session_goes_on() {
     let night = Night::new();
@@ -55,7 +58,11 @@ fn a_killed_cli_is_started_again() {
     let ended = night.ended(&mut program);
     assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
     assert_eq!(ended.heals(), [("killed_by_other".to_owned(), "reconcile".to_owned())]);
-    assert_eq!(ended.record()["total_tokens_used"], night.stub.spent().1, "what the killed one used, too");
+    // What the killed one used counts, too, as far as it stands in its transcript: of a killed process the last
+    // message may be missing there.
+    let used = ended.record()["total_tokens_used"].as_u64().expect("a number");
+    let spent = night.stub.spent().1;
+    assert!(used == spent || used + ANSWER == spent, "{used} of {spent} tokens");
     assert_eq!(night.commits(), ["Add one", "Add two"]);
     assert_eq!(night.transcripts().len(), 1);
 }
