@@ -43,7 +43,7 @@
 //!   end a run by itself.
 //! - The driver is the only place that selects over sources. The edges do not know each other, and none of
 //!   them knows the driver.
-//! - Nothing but `process` starts or signals a process; `unsafe` stands nowhere else (today: nowhere).
+//! - Nothing but `process` starts or signals a process; `unsafe` stands nowhere else.
 //! - At most one process lives per conversation and per work tree. Recovery never cleans, resets or commits
 //!   the user's tree, and never writes into a transcript.
 //! - A crash at any byte leaves a readable journal and metric files in which no record is lost; the next

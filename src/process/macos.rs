@@ -10,7 +10,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use rustix::process::{Pid as RawPid, getpgid};
 use rustix::time::{ClockId, clock_gettime};
 use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
 
@@ -74,19 +73,25 @@ pub(super) fn age(id: &ProcessId) -> Duration {
     Duration::from_secs(u64::try_from(now).unwrap_or(0).saturating_sub(id.start_time))
 }
 
+/// Group of `pid`; 0 where it is unknown, or is not of this pid namespace, or is that of a kernel thread.
+///
+/// Not `rustix::process::getpgid`: that one asserts never to see a 0, and a process that was started from
+/// outside its pid namespace (any container's first) has group and session 0.
+#[expect(unsafe_code, reason = "no safe wrapper accepts a group of 0")]
+fn group(pid: u32) -> u32 {
+    let Ok(pid) = i32::try_from(pid) else { return 0 };
+    // SAFETY: `getpgid` takes a number and returns one; it touches no memory of ours.
+    u32::try_from(unsafe { libc::getpgid(pid) }).unwrap_or(0)
+}
+
 fn row(process: &sysinfo::Process) -> Process {
     let pid = process.pid().as_u32();
 
     let session = process.session_id().map_or(0, Pid::as_u32);
-    // Kernel threads of Linux are in group 0, which rustix asserts never to see.
-    let has_group = session != 0 || cfg!(target_os = "macos");
-    let raw_pid = i32::try_from(pid).ok().and_then(RawPid::from_raw).filter(|_| has_group);
-    let group =
-        raw_pid.and_then(|pid| getpgid(Some(pid)).ok()).map_or(0, |group| group.as_raw_pid().cast_unsigned());
     Process {
         id: ProcessId { pid, start_time: process.start_time() },
         parent: process.parent().map_or(0, Pid::as_u32),
-        group,
+        group: group(pid),
         session,
         zombie: matches!(process.status(), ProcessStatus::Zombie | ProcessStatus::Dead),
         comm: process.name().to_string_lossy().into_owned(),
