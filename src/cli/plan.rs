@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::core::mode::{self, Signals};
+use crate::core::mode;
 use crate::core::resources::{self, ResourceVerdict};
+use crate::core::signals::Signals;
 use crate::core::time::Now;
 use crate::driver;
 use crate::error::exit::Exit;
@@ -68,7 +69,7 @@ struct Document {
 pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
     let Plan { settings, repo, layout, run_id, claude, prompt, environment, json, started: _, printer } =
         *plan;
-    let signals = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), interrupted: false };
+    let signals = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() };
     let choice = mode::select(&signals, false);
     let own = std::process::id();
     let sample = Probe::new().sample(&|pid| pid == own);

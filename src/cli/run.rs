@@ -7,11 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::core::mode::Signals;
 use crate::core::outcome::Class;
 use crate::core::published::{Entry, RunEvent};
 use crate::core::recovery::Policy;
 use crate::core::run::{Chain, Inherited, Limits};
+use crate::core::signals::Signals;
 use crate::core::time::Now;
 use crate::driver::{self, Ended, Observer, Setup, clock};
 use crate::engine::headless::{Billing, PassThrough};
@@ -128,7 +128,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         run_id: run_id.clone(),
         cookie,
         limits: limits(&settings),
-        work: Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), interrupted: false },
+        work: Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() },
         inherited: request.continued.map(|continued| continued.inherited).unwrap_or_default(),
         agents_per_wave: settings.work.agents_per_wave,
         // The name, not what was found: it is looked up again at each start (field-reports K08).

@@ -11,11 +11,12 @@ use jiff::Timestamp;
 use super::evidence::AttemptEnd;
 use super::fact::Fact;
 use super::kill_switch::KillSwitch;
-use super::mode::{Mode, Signals};
+use super::mode::Mode;
 use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, Tokens, Verification, Work};
 use super::resources::ResourceVerdict;
 use super::session_report::SessionReport;
+use super::signals::Signals;
 use super::time::{TimerId, TimerKind};
 use super::transcript_digest::TranscriptDigest;
 

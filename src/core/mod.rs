@@ -24,8 +24,10 @@ pub mod resources;
 pub mod run;
 mod session;
 pub mod session_report;
+pub mod signals;
 #[cfg(test)]
 mod simulation;
+pub mod task;
 pub mod time;
 pub mod transcript_digest;
 mod turn;

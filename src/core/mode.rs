@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::signals::Signals;
+
 /// What kind of session comes next. The order is the tie order of upstream-formats §6.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -57,17 +59,6 @@ impl FromStr for Mode {
             .find(|mode| mode.as_str() == text)
             .ok_or_else(|| format!("unknown mode `{text}`"))
     }
-}
-
-/// What is known before the next session is chosen.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Signals {
-    /// `--mode`.
-    pub forced_mode: Option<Mode>,
-    /// There is a prompt (`--prompt`, `--prompt-file`).
-    pub prompt: bool,
-    /// A conversation that was cut off waits to go on (`resume`).
-    pub interrupted: bool,
 }
 
 /// What kind of session comes next, and why.
@@ -141,7 +132,7 @@ mod tests {
         for (forced_mode, prompt, work_done) in modes.flat_map(|mode| {
             [(mode, false, false), (mode, true, false), (mode, false, true), (mode, true, true)]
         }) {
-            let choice = select(&Signals { forced_mode, prompt, interrupted: false }, work_done);
+            let choice = select(&Signals { forced_mode, prompt, ..Signals::default() }, work_done);
             let expected = match (forced_mode, prompt, work_done) {
                 (_, _, true) => (None, 0.0, true),
                 (Some(mode), _, false) => (Some(mode), 1.0, false),

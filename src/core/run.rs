@@ -15,13 +15,14 @@ use std::time::Duration;
 use super::conversation::Conversation;
 use super::event::{Effect, Effects, Event, RunEnd, StopLevel};
 use super::kill_switch::{self, Fired, KillSwitch};
-use super::mode::{self, Mode, Signals};
+use super::mode::{self, Mode};
 use super::outcome::Class;
 use super::published::{Purpose, RunEvent, SignalReading, SwitchInputs};
 use super::recovery::Policy;
 use super::resources::ResourceVerdict;
 use super::session::{Session, SessionEnd};
 use super::session_report::ReportStatus;
+use super::signals::Signals;
 use super::time::Now;
 use super::turn::{Books, Shared};
 

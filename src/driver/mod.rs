@@ -27,11 +27,11 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use uuid::Uuid;
 
 use crate::core::event::{Effect, Event, RunEnd, SessionClose};
-use crate::core::mode::Signals as WorkSignals;
 use crate::core::published::RunEvent;
 use crate::core::resources;
 use crate::core::run::{Inherited, Limits, Run};
 use crate::core::session_report::SessionReport;
+use crate::core::signals::Signals as WorkSignals;
 use crate::core::time::Now;
 use crate::core::transcript_digest::{Growth, Resumable, TranscriptDigest};
 use crate::engine::headless::{Billing, Handle, PassThrough, Protocol};

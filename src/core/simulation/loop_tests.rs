@@ -10,8 +10,6 @@ use KillSwitch::{
     ResourceOverload, Spiral, StallTimeout, TokenBudgetExceeded, UserAbort,
 };
 
-const NOTHING: Signals = Signals { forced_mode: None, prompt: false, interrupted: false };
-
 fn sessions(max_sessions: u32) -> Limits {
     Limits { max_sessions, ..limits() }
 }
@@ -91,17 +89,18 @@ fn work_that_is_reported_complete_ends_the_run_as_planned() {
 
 #[test]
 fn too_little_confidence() {
-    let world = World::new(sessions(3)).survey(NOTHING).play();
+    let world = World::new(sessions(3)).survey(Signals::default()).play();
     world.ended(None, 0, "iteration 1: confidence=0 < threshold=0.85 — fallback to manual");
     assert!(world.end().fallback_to_manual);
     assert_eq!(world.launches.len(), 0);
 
-    let prompt = Signals { forced_mode: None, prompt: true, interrupted: false };
-    let world = World::new(sessions(3)).survey(prompt).survey(NOTHING).play();
+    let prompt = Signals { prompt: true, ..Signals::default() };
+    let world = World::new(sessions(3)).survey(prompt).survey(Signals::default()).play();
     world.ended(Some(LowConfidenceFallback), 1, "iteration 2: confidence=0 < threshold=0.85");
     assert!(!world.end().fallback_to_manual);
 
-    let world = World::new(Limits { confidence_threshold: 0.0, ..limits() }).survey(NOTHING).play();
+    let world =
+        World::new(Limits { confidence_threshold: 0.0, ..limits() }).survey(Signals::default()).play();
     world.ended(Some(MaxSessionsReached), 1, "");
 }
 
@@ -188,7 +187,7 @@ fn the_order_of_the_checks() {
             max_hours: if at <= 2 { 0.0 } else { 4.0 },
             ..limits()
         };
-        let mut world = World::new(limits).survey(NOTHING);
+        let mut world = World::new(limits).survey(Signals::default());
         if at <= 3 {
             world = world.machine(1, Some(9));
         }

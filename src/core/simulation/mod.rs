@@ -20,12 +20,12 @@ use super::event::{Effect, Event, Launch, RunEnd, SessionClose, StopLevel, StopS
 use super::evidence::{AttemptEnd, Exit};
 use super::fact::Fact;
 use super::kill_switch::KillSwitch;
-use super::mode::Signals;
 use super::outcome::Class;
 use super::published::{RunEvent, Verification, Work};
 use super::recovery::Policy;
 use super::resources::{self, Reading, Sample};
 use super::run::{Chain, Inherited, Limits, Run};
+use super::signals::Signals;
 use super::time::{Now, TimerId, TimerKind};
 use super::transcript_digest::{Ended, Excerpt, Growth, Resumable, Tally, TranscriptDigest, TurnOver};
 use oracle::Oracle;
@@ -316,7 +316,7 @@ impl World {
                 pending.push_back(Event::Sampled { verdict: resources::judge(&self.sample, 8), peers });
             }
             Effect::Survey => {
-                let prompt = Signals { forced_mode: None, prompt: true, interrupted: false };
+                let prompt = Signals { prompt: true, ..Signals::default() };
                 pending.push_back(Event::Surveyed(self.surveys.pop_front().unwrap_or(prompt)));
             }
             Effect::Snapshot => {
