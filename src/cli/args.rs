@@ -134,6 +134,11 @@ pub struct RunArgs {
         value_parser = parse_number, allow_negative_numbers = true)]
     pub peer_abort: Option<f64>,
 
+    /// [`keys::AUTONOMY`].
+    #[arg(long, value_name = keys::AUTONOMY.spec.metavar, help = keys::AUTONOMY.help(), help_heading = STOP_RULES,
+        value_parser = PossibleValuesParser::new(keys::AUTONOMY.words()))]
+    pub autonomy: Option<String>,
+
     /// [`keys::STALL_TIMEOUT`].
     #[arg(long, value_name = keys::STALL_TIMEOUT.spec().metavar, help = keys::STALL_TIMEOUT.help(),
         help_heading = DEADLINES, value_parser = parse_number, allow_negative_numbers = true)]

@@ -138,6 +138,7 @@ fn layer(args: &RunArgs) -> Layer {
     layer.flag(&keys::PROMPT_FILE, path(&args.prompt_file));
     layer.flag(&keys::VERIFY, text(&args.verify));
     layer.flag(&keys::CHAIN, text(&args.chain));
+    layer.flag(&keys::AUTONOMY, text(&args.autonomy));
     layer.flag(&keys::CLAUDE_BIN, path(&args.claude_bin));
     layer.flag(&keys::MODEL, text(&args.model));
     layer.flag(&keys::FALLBACK_MODEL, text(&args.fallback_model));

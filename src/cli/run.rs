@@ -12,6 +12,7 @@ use crate::core::published::{Entry, RunEvent};
 use crate::core::recovery::Policy;
 use crate::core::run::{Chain, Inherited, Limits};
 use crate::core::signals::Signals;
+use crate::core::suitability::Autonomy;
 use crate::core::time::Now;
 use crate::driver::{self, Ended, Observer, Setup, clock};
 use crate::engine::headless::{Billing, PassThrough};
@@ -300,6 +301,9 @@ pub(super) fn limits(settings: &Settings) -> Limits {
             settings::Chain::Resume => Chain::Resume,
         },
         verify: settings.work.verify.is_some(),
+        answer_after: (settings.stop_rules.autonomy == Autonomy::AutonomousGated
+            && !settings.deadlines.escalation.is_zero())
+        .then_some(settings.deadlines.escalation),
         recovery: Policy {
             backoff: settings.deadlines.turn_backoff.clone(),
             max_wait: settings.deadlines.max_wait,

@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::claims::Checked;
 use super::evidence::AttemptEnd;
 use super::fact::Fact;
+use super::hand_over::{Closing, HandOver};
 use super::kill_switch::KillSwitch;
 use super::mode::Mode;
 use super::outcome::Class;
-use super::published::{Purpose, ReportSource, RunEvent, Tokens, Verification, Work};
+use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Tokens, Verification, Work};
 use super::resources::ResourceVerdict;
 use super::session_report::SessionReport;
 use super::signals::Signals;
+use super::task::Task;
 use super::time::{TimerId, TimerKind};
 use super::transcript_digest::TranscriptDigest;
 
@@ -43,6 +46,23 @@ impl StopLevel {
     }
 }
 
+/// What was gathered before a session: the signals, and what the session is to be given.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Survey {
+    /// For the choice.
+    pub signals: Signals,
+    /// Open tasks of all sources, in the order of the sources.
+    pub tasks: Vec<Task>,
+    /// What the sessions before left, of this run and of earlier ones.
+    pub hand_over: HandOver,
+}
+
+impl From<Signals> for Survey {
+    fn from(signals: Signals) -> Self {
+        Survey { signals, ..Survey::default() }
+    }
+}
+
 /// What happened.
 #[derive(Debug)]
 pub enum Event {
@@ -56,7 +76,7 @@ pub enum Event {
         peers: Option<u32>,
     },
     /// Answer to [`Effect::Survey`].
-    Surveyed(Signals),
+    Surveyed(Box<Survey>),
     /// Answer to [`Effect::Snapshot`].
     Snapshotted,
     /// Answer to [`Effect::Inspect`].
@@ -103,6 +123,8 @@ pub enum Event {
         /// Outcome of `--verify`, if it was to run.
         verification: Option<Verification>,
     },
+    /// Answer to [`Effect::SettleTasks`]; `None` when the task files could not be read.
+    TasksSettled(Option<TaskOutcome>),
     /// Answer to [`Effect::RecordSession`].
     Recorded(Result<(), String>),
     /// The operator wants the run to stop.
@@ -150,6 +172,21 @@ pub struct Launch {
     pub tokens_left: Option<u64>,
     /// Time left of the run; told to the session.
     pub time_left: Duration,
+    /// Tasks of the session.
+    pub tasks: Vec<Task>,
+    /// What the sessions before left.
+    pub hand_over: HandOver,
+    /// [`Purpose::Answer`]: the question and what is answered.
+    pub answer: Option<Answer>,
+}
+
+/// A question a session was blocked on, and its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The question.
+    pub question: String,
+    /// What is answered.
+    pub answer: String,
 }
 
 /// How to end a process tree.
@@ -184,8 +221,12 @@ pub struct SessionClose {
     pub work: Option<Work>,
     /// `--verify`.
     pub verification: Option<Verification>,
+    /// The numbers that count: the worse of claim and ground truth.
+    pub checked: Checked,
     /// Sub-agents it started.
     pub agents_started: u32,
+    /// What it leaves to the next.
+    pub closing: Closing,
     /// Tokens.
     pub tokens: Tokens,
     /// Dollars, when known.
@@ -287,7 +328,21 @@ pub enum Effect {
         /// Whether `--verify` is worth running.
         verify: bool,
     },
-    /// Write the session's record.
+    /// See what became of tasks, and tick the boxes of those that are proven.
+    SettleTasks {
+        /// Id of the conversation.
+        session_id: String,
+        /// Ids of the tasks the session was given.
+        given: Vec<String>,
+        /// Tasks it reports done, by id or in words.
+        done: Vec<String>,
+        /// Whether the work is proven: an open box of a reported task may be ticked for the session.
+        proven: bool,
+    },
+    /// A session begins that is not a continuation: reset what the last one recommended (upstream-formats
+    /// §5.5, idle reset).
+    OpenState,
+    /// Write the session's record and its hand-over.
     RecordSession(Box<SessionClose>),
     /// Say it to the journal, the display and `--events`.
     Publish(Box<RunEvent>),

@@ -106,6 +106,8 @@ pub struct Evidence {
     pub stopped_tasks: BTreeSet<String>,
     /// Sub-agents started.
     pub agents_started: u32,
+    /// Of these, failed.
+    pub agents_failed: u32,
     /// Sub-agents running now.
     pub agents_running: BTreeSet<String>,
     /// Calls denied, by tool.
@@ -158,7 +160,9 @@ impl Evidence {
                 }
             }
             Fact::TaskEnded { id, status } => {
-                self.agents_running.remove(id);
+                if self.agents_running.remove(id) && status == "failed" {
+                    self.agents_failed += 1;
+                }
                 if matches!(status.as_str(), "stopped" | "killed") {
                     self.stopped_tasks.insert(id.clone());
                 }

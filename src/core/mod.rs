@@ -9,10 +9,12 @@
 //! [`recovery`] what to do about it.
 
 mod attempt;
+pub mod claims;
 mod conversation;
 pub mod event;
 pub mod evidence;
 pub mod fact;
+pub mod hand_over;
 pub mod judge;
 pub mod kill_switch;
 pub mod ledger;
@@ -27,6 +29,7 @@ pub mod session_report;
 pub mod signals;
 #[cfg(test)]
 mod simulation;
+pub mod suitability;
 pub mod task;
 pub mod time;
 pub mod transcript_digest;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::kill_switch::KillSwitch;
 use super::mode::Mode;
 use super::outcome::Class;
+use super::signals::Signals;
 
 /// Version of the event format. A reader refuses a newer one.
 pub const FORMAT: u32 = 1;
@@ -40,6 +41,8 @@ pub enum Purpose {
     Continue,
     /// Hand in the session report that is missing.
     Close,
+    /// Go on with the answer to a question the session was blocked on.
+    Answer,
 }
 
 /// Where the session report came from.
@@ -154,6 +157,24 @@ pub struct Verification {
     pub tail: String,
 }
 
+/// What became of the tasks of a session, by title.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskOutcome {
+    /// Tasks the session was given.
+    pub given: Vec<String>,
+    /// Boxes that the session ticked.
+    pub ticked_by_session: Vec<String>,
+    /// Boxes that were ticked because the session reported the task done and committed work.
+    pub ticked_by_us: Vec<String>,
+    /// Given, and still open.
+    pub still_open: Vec<String>,
+    /// Reported done, with nothing committed for it: the box stays open.
+    pub disproved: Vec<String>,
+    /// Reported done, and no task of that name is known.
+    pub unknown_claims: Vec<String>,
+}
+
 /// What happened, or was decided, and why.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -207,6 +228,13 @@ pub enum RunEvent {
         /// All signals.
         signals: Vec<SignalReading>,
     },
+    /// The signals for the choice of the next session, as they were read.
+    Surveyed {
+        /// Iteration about to start, from 1.
+        iteration: u32,
+        /// All of them, with their sources.
+        signals: Box<Signals>,
+    },
     /// What kind of session comes next.
     ModeSelected {
         /// Iteration about to start, from 1.
@@ -245,6 +273,9 @@ pub enum RunEvent {
         cap: u32,
         /// Whether an earlier conversation goes on.
         continued: bool,
+        /// Tasks it is given, by title.
+        #[serde(default)]
+        tasks: Vec<String>,
     },
     /// A prompt is about to be sent.
     TurnStarted {
@@ -431,6 +462,26 @@ pub enum RunEvent {
         /// Fields that were not as asked.
         problems: Vec<String>,
     },
+    /// A session is blocked on a question, and a person has some time to answer before it is answered for them.
+    QuestionAsked {
+        /// Id of the conversation.
+        session_id: String,
+        /// The question.
+        question: String,
+        /// Its options, the session's favourite first.
+        options: Vec<String>,
+        /// When the first option is taken.
+        until: Timestamp,
+    },
+    /// A question was answered.
+    QuestionAnswered {
+        /// Id of the conversation.
+        session_id: String,
+        /// The answer.
+        answer: String,
+        /// Who or what gave it.
+        by: String,
+    },
     /// A session is over.
     SessionEnded {
         /// Iteration, from 1.
@@ -451,6 +502,9 @@ pub enum RunEvent {
         contradictions: Vec<String>,
         /// `--verify`.
         verification: Option<Verification>,
+        /// What became of its tasks.
+        #[serde(default)]
+        tasks: Option<TaskOutcome>,
         /// Tokens of the session.
         tokens: Tokens,
         /// Dollars of the session, when known.

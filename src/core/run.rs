@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::conversation::Conversation;
-use super::event::{Effect, Effects, Event, RunEnd, StopLevel};
+use super::event::{Effect, Effects, Event, RunEnd, StopLevel, Survey};
 use super::kill_switch::{self, Fired, KillSwitch};
 use super::mode::{self, Mode};
 use super::outcome::Class;
@@ -23,8 +23,9 @@ use super::resources::ResourceVerdict;
 use super::session::{Session, SessionEnd};
 use super::session_report::ReportStatus;
 use super::signals::Signals;
+use super::task;
 use super::time::Now;
-use super::turn::{Books, Shared};
+use super::turn::{Books, LaunchContext, Shared};
 
 /// What the next iteration does with the conversation of the last one (`--chain`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +67,9 @@ pub struct Limits {
     pub chain: Chain,
     /// `--verify` is given.
     pub verify: bool,
+    /// `--escalation-timeout` under `--autonomy autonomous-gated`: a question nobody answers for so long takes
+    /// its first option. `None` = a question ends the run.
+    pub answer_after: Option<Duration>,
     /// Recovery of turns.
     pub recovery: Policy,
     /// Added to a limit's reset so that not everybody comes back in the same second.
@@ -100,7 +104,7 @@ enum State {
 #[derive(Debug, Default)]
 struct Looking {
     verdict: Option<(ResourceVerdict, Option<u32>)>,
-    signals: Option<Signals>,
+    survey: Option<Box<Survey>>,
     snapshot: bool,
 }
 
@@ -197,9 +201,9 @@ impl Run {
                 }
                 self.looked(now, &mut effects);
             }
-            Event::Surveyed(signals) => {
+            Event::Surveyed(survey) => {
                 if let State::Looking(looking) = &mut self.state {
-                    looking.signals = Some(signals);
+                    looking.survey = Some(survey);
                 }
                 self.looked(now, &mut effects);
             }
@@ -224,6 +228,7 @@ impl Run {
             | Event::Liveness { .. }
             | Event::Timer(_)
             | Event::Measured { .. }
+            | Event::TasksSettled(_)
             | Event::Recorded(Ok(()))) => self.forward(now, event, &mut effects),
         }
         effects
@@ -243,14 +248,15 @@ impl Run {
 
     /// Everything has been looked at: the checks before a session, in their order.
     fn looked(&mut self, now: Now, effects: &mut Effects) {
-        let (verdict, peers, signals) = match &mut self.state {
+        let (verdict, peers, survey) = match &mut self.state {
             State::Looking(Looking {
                 verdict: Some((verdict, peers)),
-                signals: Some(signals),
+                survey: Some(survey),
                 snapshot: true,
-            }) => (verdict.clone(), *peers, signals.clone()),
+            }) => (verdict.clone(), *peers, std::mem::take(survey)),
             State::Idle | State::Looking(_) | State::InSession(_) | State::Done => return,
         };
+        let Survey { signals, tasks, hand_over } = *survey;
         self.has_prompt = signals.prompt;
         let iteration = self.iterations + 1;
         effects.publish(verdict_event(iteration, &verdict));
@@ -264,12 +270,13 @@ impl Run {
         let fired = self
             .aborted("AbortSignal triggered before iteration")
             .or_else(|| kill_switch::before_session(&inputs));
-        effects.publish(checked(iteration, "before", inputs, fired.as_ref()));
+        effects.publish(switches_checked(iteration, "before", inputs, fired.as_ref()));
         if let Some(fired) = fired {
             self.finish(now, Some(fired), None, effects);
             return;
         }
         let signals = Signals { interrupted: self.interrupted.is_some(), ..signals };
+        effects.publish(RunEvent::Surveyed { iteration, signals: Box::new(signals.clone()) });
         let choice = mode::select(&signals, self.work_done);
         effects.publish(RunEvent::ModeSelected {
             iteration,
@@ -284,7 +291,11 @@ impl Run {
         }
         match choice.mode {
             Some(mode) if choice.confidence >= self.limits.confidence_threshold => {
-                self.begin_session(now, iteration, mode, verdict.cap, effects);
+                // A prompt is the work itself; the tasks are another run's.
+                let tasks = if signals.prompt { Vec::new() } else { task::choose(&tasks, mode) };
+                let cap = verdict.cap;
+                let context = LaunchContext { iteration, mode, cap, tasks, hand_over, answer: None };
+                self.begin_session(now, context, effects);
             }
             mode => self.not_sure(now, iteration, mode, choice.confidence, effects),
         }
@@ -315,7 +326,7 @@ impl Run {
         self.close(end, effects);
     }
 
-    fn begin_session(&mut self, now: Now, iteration: u32, mode: Mode, cap: u32, effects: &mut Effects) {
+    fn begin_session(&mut self, now: Now, context: LaunchContext, effects: &mut Effects) {
         let mut first = Purpose::Work;
         let interrupted = self.interrupted.take();
         let conversation = if let Some(id) = interrupted {
@@ -341,7 +352,10 @@ impl Run {
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);
         let mut shared = Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed };
-        let session = Session::begin(iteration, mode, cap, conversation, first, &mut shared);
+        if first == Purpose::Work {
+            shared.effects.push(Effect::OpenState);
+        }
+        let session = Session::begin(context, conversation, first, &mut shared);
         self.state = State::InSession(Box::new(session));
     }
 
@@ -361,7 +375,7 @@ impl Run {
     /// The session is measured and recorded: count it, then the checks after a session, in their order.
     fn session_over(&mut self, now: Now, session: &Session, end: &SessionEnd, effects: &mut Effects) {
         self.state = State::Idle;
-        let iteration = session.context().iteration;
+        let iteration = session.iteration();
         // Ids it had before are told as well: each has a transcript of its own (field-reports H06, G00).
         for id in &session.conversation.earlier {
             if !self.sessions.contains(id) {
@@ -382,12 +396,11 @@ impl Run {
         let report = session.report();
         let failed_verification = session.verification().filter(|verification| !verification.passed);
         let mut inputs = self.inputs(now, String::new(), None);
-        if let Some(report) = report {
-            inputs.spiral = report.agent_summary.spiral.map(as_number);
-            inputs.failed = report.agent_summary.failed.map(as_number);
-            inputs.planned = report.effectiveness.planned_issues.map(as_number);
-            inputs.carryover = report.effectiveness.carryover.map(as_number);
-        }
+        let checked = session.checked();
+        inputs.spiral = checked.spiral.map(as_number);
+        inputs.failed = checked.failed.map(as_number);
+        inputs.planned = checked.planned.map(as_number);
+        inputs.carryover = checked.carryover.map(as_number);
         // It counts as a failed wave (design §3), in words of its own where the session reported none.
         let only_verification =
             failed_verification.filter(|_| inputs.failed.is_none_or(|failed| failed <= 0.0));
@@ -417,7 +430,7 @@ impl Run {
             })
         };
         let fired = fired.or_else(|| self.aborted("AbortSignal triggered between iterations"));
-        effects.publish(checked(iteration, "after", inputs, fired.as_ref()));
+        effects.publish(switches_checked(iteration, "after", inputs, fired.as_ref()));
         // Without a prompt "complete" speaks of what that session chose to do, not of all there is (design §5).
         let work_done = match report.and_then(|report| report.status) {
             Some(ReportStatus::Complete) => self.has_prompt,
@@ -530,7 +543,7 @@ impl Run {
     }
 }
 
-fn checked(iteration: u32, phase: &str, inputs: SwitchInputs, fired: Option<&Fired>) -> RunEvent {
+fn switches_checked(iteration: u32, phase: &str, inputs: SwitchInputs, fired: Option<&Fired>) -> RunEvent {
     RunEvent::SwitchesChecked {
         iteration,
         phase: phase.to_owned(),

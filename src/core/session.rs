@@ -3,16 +3,17 @@
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::claims::{self, Checked};
 use super::conversation::Conversation;
-use super::event::{Effect, Effects, Event, SessionClose, StopLevel};
+use super::event::{Answer, Effect, Effects, Event, SessionClose, StopLevel};
 use super::evidence::Evidence;
 use super::fact::Fact;
+use super::hand_over::Closing;
 use super::kill_switch::Stall;
-use super::mode::Mode;
 use super::outcome::Class;
-use super::published::{Purpose, ReportSource, RunEvent, Verification, Work};
+use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Verification, Work};
 use super::session_report::{BlockedOn, ReportStatus, SessionReport};
-use super::time::Now;
+use super::time::{Now, TimerKind};
 use super::turn::{LaunchContext, Shared, Turn, TurnEnd};
 
 /// How a session ended.
@@ -33,8 +34,12 @@ pub(super) struct SessionEnd {
 enum Stage {
     /// Its turns run.
     Working,
+    /// It is blocked on a question; the answer is given when the timer runs out.
+    Asking { epoch: u64, answer: Answer },
     /// Its turns are over; what it did is being measured.
     Measuring(SessionEnd),
+    /// What became of its tasks is being looked up.
+    Settling(SessionEnd),
     /// Its record is being written.
     Recording(SessionEnd),
 }
@@ -50,6 +55,9 @@ pub(super) struct Session {
     attempts: u32,
     denials: u32,
     agents_started: u32,
+    agents_failed: u32,
+    /// Questions answered for it.
+    answers: u32,
     report: Option<SessionReport>,
     report_source: ReportSource,
     /// The work turn's class, while the close turn runs.
@@ -58,26 +66,28 @@ pub(super) struct Session {
     stage: Stage,
     work: Option<Work>,
     verification: Option<Verification>,
-    contradictions: Vec<String>,
+    tasks: Option<TaskOutcome>,
+    checked: Checked,
 }
+
+/// Questions answered for a session; one that asks on and on needs a person.
+const MAX_ANSWERS: u32 = 3;
 
 impl Session {
     pub(super) fn begin(
-        iteration: u32,
-        mode: Mode,
-        cap: u32,
+        context: LaunchContext,
         conversation: Conversation,
         first: Purpose,
         shared: &mut Shared<'_>,
     ) -> Self {
-        let context = LaunchContext { iteration, mode, cap };
         shared.books.ledger.begin_session();
         shared.effects.publish(RunEvent::SessionStarted {
-            iteration,
+            iteration: context.iteration,
             session_id: conversation.id.clone(),
-            mode,
-            cap,
+            mode: context.mode,
+            cap: context.cap,
             continued: conversation.used,
+            tasks: context.tasks.iter().map(|task| task.title.clone()).collect(),
         });
         let turn = Turn::begin(1, first, &conversation, shared);
         Session {
@@ -89,6 +99,8 @@ impl Session {
             attempts: 0,
             denials: 0,
             agents_started: 0,
+            agents_failed: 0,
+            answers: 0,
             report: None,
             report_source: ReportSource::Derived,
             work_class: Class::Ok,
@@ -96,7 +108,8 @@ impl Session {
             stage: Stage::Working,
             work: None,
             verification: None,
-            contradictions: Vec::new(),
+            tasks: None,
+            checked: Checked::default(),
         }
     }
 
@@ -112,29 +125,56 @@ impl Session {
         self.verification.as_ref()
     }
 
-    pub(super) fn context(&self) -> LaunchContext {
-        self.context
+    pub(super) fn iteration(&self) -> u32 {
+        self.context.iteration
+    }
+
+    /// The numbers that count.
+    pub(super) fn checked(&self) -> &Checked {
+        &self.checked
     }
 
     /// Takes an event in; returns how the session ended once it is recorded.
     pub(super) fn step(&mut self, event: &mut Event, shared: &mut Shared<'_>) -> Option<SessionEnd> {
         match (&self.stage, &mut *event) {
-            (Stage::Working, Event::Measured { .. } | Event::Recorded(_)) => return None,
+            (Stage::Working, Event::Measured { .. } | Event::TasksSettled(_) | Event::Recorded(_)) => {
+                return None;
+            }
             (Stage::Working, _) => {}
+            (Stage::Asking { epoch, answer }, Event::Timer(timer)) => {
+                if timer.kind == TimerKind::Escalation && timer.epoch == *epoch {
+                    let answer = answer.clone();
+                    self.answer(answer, shared);
+                }
+                return None;
+            }
+            // Who wants to leave does not wait for an answer; the question stays in the hand-over.
+            (Stage::Asking { .. }, Event::Stop { .. }) => {
+                self.end_blocked(false, shared);
+                return None;
+            }
+            (Stage::Asking { .. }, _) => return None,
             (Stage::Measuring(end), Event::Measured { work, verification }) => {
-                let (end, work, verification) = (end.clone(), work.take(), verification.take());
-                self.measured(end, work, verification, shared);
+                let end = end.clone();
+                (self.work, self.verification) = (work.take(), verification.take());
+                self.measured(end, shared);
+                return None;
+            }
+            (Stage::Settling(end), Event::TasksSettled(tasks)) => {
+                let end = end.clone();
+                self.tasks = tasks.take();
+                self.settled(end, shared);
                 return None;
             }
             // `--verify` may take long; who wants to leave now does not wait for it.
             (Stage::Measuring(end), Event::Stop { level, .. }) if *level >= StopLevel::Interrupt => {
                 let end = end.clone();
-                self.measured(end, None, None, shared);
+                self.settled(end, shared);
                 return None;
             }
             (Stage::Recording(end), Event::Recorded(_)) => return Some(end.clone()),
             // Over, and only being measured and recorded: nothing may start the turn again.
-            (Stage::Measuring(_) | Stage::Recording(_), _) => return None,
+            (Stage::Measuring(_) | Stage::Settling(_) | Stage::Recording(_), _) => return None,
         }
         let turn_end = match event {
             Event::Inspected { session_id, digest } => {
@@ -163,6 +203,7 @@ impl Session {
             }
             Event::Stop { level, .. } => self.turn.stop(*level, shared),
             Event::Measured { .. }
+            | Event::TasksSettled(_)
             | Event::Recorded(_)
             | Event::Start
             | Event::Sampled { .. }
@@ -195,6 +236,7 @@ impl Session {
         self.attempts += self.turn.attempts;
         self.denials = self.denials.saturating_add(u32::try_from(self.turn.denials).unwrap_or(u32::MAX));
         self.agents_started += self.turn.agents_started;
+        self.agents_failed += self.turn.agents_failed;
         let evidence = &self.turn.evidence;
         // Follow the id the CLI confirmed with a good result, if it is one (field-reports H05, H06, H11).
         if let Some(result) = &evidence.result
@@ -288,22 +330,78 @@ impl Session {
                 problems: vec!["the session gave no report".to_owned()],
             });
         }
-        let blocked = self
-            .report
-            .as_ref()
-            .filter(|report| report.status == Some(ReportStatus::Blocked))
-            .map(|report| report.blocked_on.as_ref().map(question).unwrap_or_default());
-        let (class, why, needs_person) = match blocked {
-            Some(question) if question.trim().is_empty() => {
-                (Class::Blocked, "the session is blocked and does not say on what".to_owned(), true)
-            }
-            Some(question) => (Class::Blocked, question, true),
-            None => (self.work_class, self.work_why.clone(), false),
+        let blocked = self.report.as_ref().filter(|report| report.status == Some(ReportStatus::Blocked));
+        let Some(report) = blocked else {
+            let end = SessionEnd {
+                completed: true,
+                class: self.work_class,
+                why: self.work_why.clone(),
+                stall: None,
+                needs_person: false,
+                aborted: false,
+            };
+            self.finish(end, shared);
+            return;
         };
+        let on = report.blocked_on.clone().unwrap_or_default();
+        match (shared.limits.answer_after, on.options.first(), on.question) {
+            (Some(after), Some(first), Some(question))
+                if self.answers < MAX_ANSWERS && shared.stop.is_none() =>
+            {
+                let answer = Answer { question: question.clone(), answer: first.clone() };
+                let epoch = shared.books.next_epoch();
+                shared.effects.arm(TimerKind::Escalation, epoch, after);
+                shared.effects.publish(RunEvent::QuestionAsked {
+                    session_id: self.conversation.id.clone(),
+                    question,
+                    options: on.options.clone(),
+                    until: shared
+                        .now
+                        .wall
+                        .saturating_add(
+                            jiff::SignedDuration::try_from(after).unwrap_or(jiff::SignedDuration::MAX),
+                        )
+                        .unwrap_or(shared.now.wall),
+                });
+                self.stage = Stage::Asking { epoch, answer };
+            }
+            _ => self.end_blocked(true, shared),
+        }
+    }
+
+    /// Ends the session on its question.
+    fn end_blocked(&mut self, needs_person: bool, shared: &mut Shared<'_>) {
+        let on = self.report.as_ref().and_then(|report| report.blocked_on.as_ref());
+        let why = on
+            .and_then(BlockedOn::words)
+            .unwrap_or_else(|| "the session is blocked and does not say on what".to_owned());
         self.finish(
-            SessionEnd { completed: true, class, why, stall: None, needs_person, aborted: false },
+            SessionEnd {
+                completed: true,
+                class: Class::Blocked,
+                why,
+                stall: None,
+                needs_person,
+                aborted: false,
+            },
             shared,
         );
+    }
+
+    /// Nobody answered in time: the first option is taken, and the session goes on (design §8).
+    fn answer(&mut self, answer: Answer, shared: &mut Shared<'_>) {
+        shared.effects.publish(RunEvent::QuestionAnswered {
+            session_id: self.conversation.id.clone(),
+            answer: answer.answer.clone(),
+            by: "nobody answered in time: the first option".to_owned(),
+        });
+        self.answers += 1;
+        self.turns += 1;
+        self.context.answer = Some(answer);
+        self.report = None;
+        self.report_source = ReportSource::Derived;
+        self.stage = Stage::Working;
+        self.turn = Turn::begin(self.turns, Purpose::Answer, &self.conversation, shared);
     }
 
     fn finish(&mut self, end: SessionEnd, shared: &mut Shared<'_>) {
@@ -312,16 +410,40 @@ impl Session {
         shared.effects.push(Effect::Measure { verify });
     }
 
-    fn measured(
-        &mut self,
-        end: SessionEnd,
-        work: Option<Work>,
-        verification: Option<Verification>,
-        shared: &mut Shared<'_>,
-    ) {
-        self.work = work;
-        self.verification = verification;
-        self.contradictions = self.contradict();
+    /// Git and `--verify` have spoken; now the task files, if there is something to ask them.
+    fn measured(&mut self, end: SessionEnd, shared: &mut Shared<'_>) {
+        let done = self.report.as_ref().map(|report| report.tasks_done.clone()).unwrap_or_default();
+        let given: Vec<String> = self.context.tasks.iter().map(|task| task.id.clone()).collect();
+        if given.is_empty() && done.is_empty() {
+            self.settled(end, shared);
+            return;
+        }
+        // What is not committed counts as not done, and neither does what `--verify` refuses.
+        let committed = self.work.as_ref().is_some_and(|work| work.commits_total > 0);
+        let refused = self.verification.as_ref().is_some_and(|verification| !verification.passed);
+        shared.effects.push(Effect::SettleTasks {
+            session_id: self.conversation.id.clone(),
+            given,
+            done,
+            proven: committed && !refused,
+        });
+        self.stage = Stage::Settling(end);
+    }
+
+    /// Everything is known: what counts, and what is written down.
+    fn settled(&mut self, end: SessionEnd, shared: &mut Shared<'_>) {
+        self.checked = claims::check(&claims::Evidence {
+            report: self.report.as_ref(),
+            work: self.work.as_ref(),
+            verification: self.verification.as_ref(),
+            tasks: self.tasks.as_ref(),
+            agents_started: self.agents_started,
+            agents_failed: self.agents_failed,
+        });
+        let closing = Closing {
+            fields: super::signals::StateFields::default(),
+            hand_over: self.context.hand_over.after(&self.conversation.id, self.report.as_ref()),
+        };
         let spend = shared.books.ledger.session();
         let duration = shared.now.since(self.started);
         shared.effects.publish(RunEvent::SessionEnded {
@@ -332,8 +454,9 @@ impl Session {
             status: self.report.as_ref().and_then(|r| r.status).map(|s| s.as_str().to_owned()),
             summary: self.report.as_ref().and_then(|report| report.summary.clone()),
             work: self.work.clone(),
-            contradictions: self.contradictions.clone(),
+            contradictions: self.checked.contradictions.clone(),
             verification: self.verification.clone(),
+            tasks: self.tasks.clone(),
             tokens: spend.tokens,
             cost_usd: spend.cost_usd,
             seconds: duration.as_secs_f64(),
@@ -351,7 +474,9 @@ impl Session {
             report_source: self.report_source,
             work: self.work.clone(),
             verification: self.verification.clone(),
+            checked: self.checked.clone(),
             agents_started: self.agents_started,
+            closing,
             tokens: spend.tokens,
             cost_usd: spend.cost_usd,
             started_at: self.started.wall,
@@ -360,35 +485,6 @@ impl Session {
         })));
         self.stage = Stage::Recording(end);
     }
-
-    /// Where the claim and ground truth disagree; the worse of the two counts (design §5).
-    fn contradict(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        let Some(report) = &self.report else { return found };
-        let claims_done = report.status == Some(ReportStatus::Complete);
-        if claims_done && self.verification.as_ref().is_some_and(|verification| !verification.passed) {
-            found.push("reported complete, but --verify failed".to_owned());
-        }
-        if let Some(work) = &self.work {
-            if claims_done && !report.tasks_done.is_empty() && work.commits_total == 0 && work.dirty == 0 {
-                found.push("reported tasks done, but git shows neither a commit nor a change".to_owned());
-            }
-            if work.history_rewritten {
-                found
-                    .push("the history was rewritten: the old head is no ancestor of the new one".to_owned());
-            }
-        }
-        found
-    }
-}
-
-/// A question with its options, in a line.
-fn question(on: &BlockedOn) -> String {
-    let question = on.question.as_deref().unwrap_or_default().trim().to_owned();
-    if question.is_empty() || on.options.is_empty() {
-        return question;
-    }
-    format!("{question} [options: {}]", on.options.join(" | "))
 }
 
 /// The report as the result gives it, else as it stands in the transcript (a stream that lost its result).

@@ -121,6 +121,21 @@ pub struct BlockedOn {
     pub options: Vec<String>,
 }
 
+impl BlockedOn {
+    /// The question with its options, in a line; `None` if it asks nothing.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        let question = self.question.as_deref().unwrap_or_default().trim();
+        if question.is_empty() {
+            return None;
+        }
+        if self.options.is_empty() {
+            return Some(question.to_owned());
+        }
+        Some(format!("{question} [options: {}]", self.options.join(" | ")))
+    }
+}
+
 /// The JSON Schema of the report, on one line, for `--json-schema`.
 pub fn schema() -> &'static str {
     concat!(

@@ -48,6 +48,8 @@ pub enum TimerKind {
     Backoff,
     /// Waiting for a usage limit to reset.
     LimitReset,
+    /// Waiting for a person to answer a question (`--escalation-timeout`).
+    Escalation,
 }
 
 /// A timer as it leaves the core and as it comes back.

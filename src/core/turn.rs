@@ -9,9 +9,10 @@ use jiff::Timestamp;
 
 use super::attempt::Running;
 use super::conversation::Conversation;
-use super::event::{Effect, Effects, Launch, StopLevel, StopStep};
+use super::event::{Answer, Effect, Effects, Launch, StopLevel, StopStep};
 use super::evidence::{Evidence, StopCause};
 use super::fact::Fact;
+use super::hand_over::HandOver;
 use super::judge::judge;
 use super::kill_switch::Stall;
 use super::ledger::Ledger;
@@ -19,6 +20,7 @@ use super::outcome::Class;
 use super::published::{Purpose, RunEvent};
 use super::recovery::{self, Action, History};
 use super::run::Limits;
+use super::task::Task;
 use super::time::{Now, TimerId, TimerKind};
 use super::transcript_digest::{Resumable, TranscriptDigest};
 
@@ -50,7 +52,7 @@ pub(super) struct Books {
 }
 
 impl Books {
-    fn next_epoch(&mut self) -> u64 {
+    pub(super) fn next_epoch(&mut self) -> u64 {
         self.epoch += 1;
         self.epoch
     }
@@ -108,6 +110,8 @@ pub(super) struct Turn {
     pub(super) denials: usize,
     /// Sub-agents started in all its attempts.
     pub(super) agents_started: u32,
+    /// Of these, failed.
+    pub(super) agents_failed: u32,
     /// Evidence of the last attempt, for the session.
     pub(super) evidence: Evidence,
 }
@@ -132,6 +136,7 @@ impl Turn {
             attempts: 0,
             denials: 0,
             agents_started: 0,
+            agents_failed: 0,
             evidence: Evidence::default(),
         }
     }
@@ -199,8 +204,8 @@ impl Turn {
                 });
             }
             self.offset = Some(0);
-            // "Go on" says nothing to a conversation that does not know what with.
-            if self.prompt == Purpose::Continue {
+            // "Go on", or an answer, says nothing to a conversation that does not know what it is about.
+            if matches!(self.prompt, Purpose::Continue | Purpose::Answer) {
                 self.prompt = Purpose::Reconcile;
             }
         } else if !resume && digest.exists {
@@ -232,6 +237,9 @@ impl Turn {
             tokens_left: (shared.limits.max_tokens > 0)
                 .then(|| shared.limits.max_tokens.saturating_sub(spend.tokens.output)),
             time_left: shared.limits.max_time().saturating_sub(shared.elapsed),
+            tasks: context.tasks.clone(),
+            hand_over: context.hand_over.clone(),
+            answer: context.answer.clone(),
         })));
         shared.effects.arm(TimerKind::FirstOutput, epoch, shared.limits.first_output_timeout);
         shared.effects.arm(TimerKind::Turn, epoch, shared.limits.turn_timeout);
@@ -457,6 +465,7 @@ impl Turn {
         let stall = (outcome.class == Class::Stalled).then(|| hang(&evidence, shared)).flatten();
         self.denials += evidence.denied.len();
         self.agents_started += evidence.agents_started;
+        self.agents_failed += evidence.agents_failed;
         let policy = &shared.limits.recovery;
         let action = recovery::decide(
             shared.now,
@@ -542,11 +551,15 @@ impl Turn {
 }
 
 /// What a launch needs to know of its session.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct LaunchContext {
     pub(super) iteration: u32,
     pub(super) mode: super::mode::Mode,
     pub(super) cap: u32,
+    pub(super) tasks: Vec<Task>,
+    pub(super) hand_over: HandOver,
+    /// What a question of the session was answered with.
+    pub(super) answer: Option<Answer>,
 }
 
 /// The hang that we ended the attempt for, if we did, in the words of the kill-switch.

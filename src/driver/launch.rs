@@ -165,7 +165,6 @@ impl Driver<'_> {
 
     fn prompt(&self, launch: &Launch) -> Result<String, prompts::PromptError> {
         let setup = self.setup;
-        let report = self.last_report.as_ref();
         let mut context = Context::new(launch.mode);
         context.session = launch.iteration;
         context.max_sessions = setup.limits.max_sessions;
@@ -177,8 +176,14 @@ impl Driver<'_> {
             cost_usd: launch.budget_left_usd,
         };
         context.verify.clone_from(&setup.verify);
-        context.handover = report.and_then(|report| report.summary.clone());
-        context.do_not_retry = report.map(|report| report.do_not_retry.clone()).unwrap_or_default();
+        context.tasks = launch.tasks.iter().map(prompts::task_words).collect();
+        context.handover.clone_from(&launch.hand_over.summary);
+        context.do_not_retry.clone_from(&launch.hand_over.do_not_retry);
+        context.open_questions.clone_from(&launch.hand_over.open_questions);
+        if let Some(answer) = &launch.answer {
+            context.question = Some(answer.question.clone());
+            context.answer = Some(answer.answer.clone());
+        }
         let templates = setup.repo.root.join(".autopilot").join("commands");
         let templates = Some(templates.as_path());
         let work = match &setup.session_command {
@@ -189,6 +194,7 @@ impl Driver<'_> {
             Purpose::Work => return Ok(work),
             Purpose::Close => Kind::Close,
             Purpose::Continue => Kind::Continue,
+            Purpose::Answer => Kind::Answer,
             Purpose::Reconcile if launch.resume => Kind::Reconcile,
             // The conversation is a new one: it knows nothing of the work.
             Purpose::Reconcile => Kind::Handover,

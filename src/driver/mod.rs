@@ -27,10 +27,10 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use uuid::Uuid;
 
 use crate::core::event::{Effect, Event, RunEnd, SessionClose};
+use crate::core::hand_over::HandOver;
 use crate::core::published::RunEvent;
 use crate::core::resources;
 use crate::core::run::{Inherited, Limits, Run};
-use crate::core::session_report::SessionReport;
 use crate::core::signals::Signals as WorkSignals;
 use crate::core::time::Now;
 use crate::core::transcript_digest::{Growth, Resumable, TranscriptDigest};
@@ -160,7 +160,8 @@ struct Driver<'a> {
     config_dir: Option<PathBuf>,
     /// Conversation and transcript of the running attempt, for the liveness check.
     transcript: Option<PathBuf>,
-    last_report: Option<SessionReport>,
+    /// What the last session of this run left; until there is one, the file says.
+    hand_over: Option<HandOver>,
     heals: Vec<Heal>,
     unwritten: Vec<String>,
     end: Option<RunEnd>,
@@ -200,7 +201,7 @@ pub async fn drive(
         sessions_length: 0,
         config_dir: launch::config_dir(setup),
         transcript: None,
-        last_report: None,
+        hand_over: None,
         heals: Vec::new(),
         unwritten: Vec::new(),
         end: None,
@@ -291,7 +292,7 @@ impl Driver<'_> {
                 let event = self.sample();
                 self.pending.push_back(event);
             }
-            Effect::Survey => self.pending.push_back(Event::Surveyed(self.setup.work.clone())),
+            Effect::Survey => self.survey(),
             Effect::Snapshot => {
                 // Once may be a slow start; the next session asks again, twice is an answer.
                 if self.handshakes_failed < 2 {
@@ -333,6 +334,8 @@ impl Driver<'_> {
             Effect::Arm { timer, after } => self.timers.arm(clock::now(), timer, after),
             Effect::ArmAt { timer, at } => self.timers.arm_at(timer, at),
             Effect::Measure { verify } => self.measure(verify),
+            Effect::SettleTasks { .. } => self.pending.push_back(Event::TasksSettled(None)),
+            Effect::OpenState => {}
             Effect::RecordSession(close) => self.record_session(&close),
             Effect::Publish(event) => self.publish(&event),
             Effect::Finish(end) => self.end = Some(*end),
@@ -430,6 +433,10 @@ impl Driver<'_> {
         });
     }
 
+    fn survey(&mut self) {
+        self.pending.push_back(Event::Surveyed(Box::new(self.setup.work.clone().into())));
+    }
+
     fn measure(&self, verify: bool) {
         let repo = self.setup.repo.clone();
         let then = self.snapshot.clone();
@@ -454,7 +461,7 @@ impl Driver<'_> {
     }
 
     fn record_session(&mut self, close: &SessionClose) {
-        self.last_report.clone_from(&close.report);
+        self.hand_over = Some(close.closing.hand_over.clone());
         let record = records::session(&self.setup.run_id, self.snapshot.as_ref(), close);
         let layout = self.setup.layout.clone();
         let since = self.sessions_length;

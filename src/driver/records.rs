@@ -70,7 +70,7 @@ pub(super) fn work(change: Change) -> Work {
 
 /// The record of a session (upstream-formats §5.2).
 pub(super) fn session(run_id: &str, snapshot: Option<&Snapshot>, close: &SessionClose) -> SessionRecord {
-    let report = close.report.as_ref();
+    let (report, checked) = (close.report.as_ref(), &close.checked);
     let count = |value: Option<u64>| value.unwrap_or_default();
     let waves: Vec<Wave> = report
         .map(|report| {
@@ -107,23 +107,20 @@ pub(super) fn session(run_id: &str, snapshot: Option<&Snapshot>, close: &Session
             (false, _) => SessionStatus::Abandoned,
         },
         waves,
-        agent_summary: report
-            .map(|report| AgentSummary {
-                complete: count(report.agent_summary.complete),
-                partial: count(report.agent_summary.partial),
-                failed: count(report.agent_summary.failed),
-                spiral: count(report.agent_summary.spiral),
-            })
-            .unwrap_or_default(),
+        agent_summary: AgentSummary {
+            complete: count(report.and_then(|report| report.agent_summary.complete)),
+            partial: count(report.and_then(|report| report.agent_summary.partial)),
+            failed: count(checked.failed),
+            spiral: count(checked.spiral),
+        },
         total_agents: u64::from(close.agents_started),
         total_files_changed: close.work.as_ref().map(|work| work.files_changed).unwrap_or_default(),
-        effectiveness: report.filter(|report| report.effectiveness.planned_issues.is_some()).map(|report| {
-            let effectiveness = &report.effectiveness;
+        effectiveness: checked.planned.map(|planned| {
             Effectiveness::new(
-                count(effectiveness.planned_issues),
-                count(effectiveness.completed),
-                count(effectiveness.carryover),
-                count(effectiveness.emergent),
+                planned,
+                count(checked.completed),
+                count(checked.carryover),
+                count(report.and_then(|report| report.effectiveness.emergent)),
             )
         }),
         issues_closed: Vec::new(),

@@ -15,6 +15,7 @@
 //! done here: it belongs on top of [`records`], which only delivers what is in the file, in file order.
 
 pub mod autopilot_record;
+pub mod hand_over;
 pub mod js;
 mod lines;
 pub mod metrics;

@@ -19,6 +19,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::core::mode::Mode;
+use crate::core::task::{Task, TaskSource};
 use crate::ui::text::{count, dollars, span};
 
 /// The slash command for people inside Claude Code (`autopilot.md`); not a prompt of a run.
@@ -39,12 +40,21 @@ pub enum Kind {
     Handover,
     /// Try something different.
     Nudge,
+    /// The answer to a question.
+    Answer,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 6] =
-        [Kind::Session, Kind::Close, Kind::Reconcile, Kind::Continue, Kind::Handover, Kind::Nudge];
+    pub const ALL: [Kind; 7] = [
+        Kind::Session,
+        Kind::Close,
+        Kind::Reconcile,
+        Kind::Continue,
+        Kind::Handover,
+        Kind::Nudge,
+        Kind::Answer,
+    ];
 
     /// Name of the template's file, embedded or overriding.
     #[must_use]
@@ -56,6 +66,7 @@ impl Kind {
             Kind::Continue => "continue.md",
             Kind::Handover => "handover.md",
             Kind::Nudge => "nudge.md",
+            Kind::Answer => "answer.md",
         }
     }
 
@@ -67,6 +78,7 @@ impl Kind {
             Kind::Continue => include_str!("../../commands/continue.md"),
             Kind::Handover => include_str!("../../commands/handover.md"),
             Kind::Nudge => include_str!("../../commands/nudge.md"),
+            Kind::Answer => include_str!("../../commands/answer.md"),
         }
     }
 }
@@ -94,6 +106,12 @@ pub struct Context {
     pub handover: Option<String>,
     /// What was tried without success.
     pub do_not_retry: Vec<String>,
+    /// What nobody has answered yet.
+    pub open_questions: Vec<String>,
+    /// [`Kind::Answer`], and a [`Kind::Handover`] after one: the question.
+    pub question: Option<String>,
+    /// And what is answered.
+    pub answer: Option<String>,
     /// [`Kind::Reconcile`], [`Kind::Handover`]: the instruction that was cut off.
     pub instruction: Option<String>,
     /// Why this prompt is sent, in words: what failed, or what repeats itself.
@@ -132,6 +150,9 @@ impl Context {
             verify: None,
             handover: None,
             do_not_retry: Vec::new(),
+            open_questions: Vec::new(),
+            question: None,
+            answer: None,
             instruction: None,
             cause: None,
             git_state: None,
@@ -180,7 +201,7 @@ pub fn render(kind: Kind, context: &Context, override_dir: Option<&Path>) -> Res
     let wrapped = match kind {
         Kind::Session => &context.prompt,
         Kind::Reconcile | Kind::Handover => &context.instruction,
-        Kind::Close | Kind::Continue | Kind::Nudge => &None,
+        Kind::Close | Kind::Continue | Kind::Nudge | Kind::Answer => &None,
     };
     if let Some(text) = wrapped.as_deref().filter(|text| is_slash_command(text)) {
         return Ok(text.to_owned());
@@ -202,6 +223,8 @@ pub fn check_overrides(override_dir: &Path) -> Result<(), PromptError> {
     let some = || Some("x".to_owned());
     (full.handover, full.instruction, full.cause) = (some(), some(), some());
     (full.git_state, full.verify) = (some(), some());
+    (full.question, full.answer) = (some(), some());
+    full.open_questions = vec!["x".to_owned()];
     (full.do_not_retry, full.last_texts) = (vec!["x".to_owned()], vec!["x".to_owned()]);
     (full.tasks, full.problems) = (vec!["x".to_owned()], vec!["x".to_owned()]);
     full.budget.output_tokens = Some(1);
@@ -210,6 +233,25 @@ pub fn check_overrides(override_dir: &Path) -> Result<(), PromptError> {
         render(kind, &Context::new(Mode::Feature), Some(override_dir))?;
     }
     Ok(())
+}
+
+/// A task as the list of a prompt shows it: id and title, then where it stands and what belongs to it, indented.
+#[must_use]
+pub fn task_words(task: &Task) -> String {
+    let mut words = format!("[{}] {}", task.id, task.title);
+    let place = match task.source {
+        TaskSource::Plan | TaskSource::Inbox | TaskSource::FollowUp if !task.file.is_empty() => {
+            let phase = task.phase.last().map(|phase| format!(", under \"{phase}\"")).unwrap_or_default();
+            format!("\n  ({}, line {}{phase})", task.file, task.line)
+        }
+        TaskSource::Plan | TaskSource::Inbox | TaskSource::FollowUp | TaskSource::Backlog => String::new(),
+    };
+    words.push_str(&place);
+    for line in task.description.iter().flat_map(|text| text.lines()) {
+        words.push_str("\n  ");
+        words.push_str(line.trim_end());
+    }
+    words
 }
 
 /// Whether Claude Code would take `text` as a slash command: `/name` or `/plugin:name`, then nothing or
@@ -290,6 +332,9 @@ struct Values<'c> {
     verify: Option<&'c str>,
     handover: Option<&'c str>,
     do_not_retry: &'c [String],
+    open_questions: &'c [String],
+    question: Option<&'c str>,
+    answer: Option<&'c str>,
     instruction: &'c str,
     cause: Option<&'c str>,
     git_state: Option<&'c str>,
@@ -300,7 +345,8 @@ struct Values<'c> {
 
 impl<'c> Values<'c> {
     fn new(context: &'c Context) -> Self {
-        let quoted = [context.instruction.as_deref(), context.git_state.as_deref()];
+        let quoted = [&context.instruction, &context.git_state, &context.question, &context.answer];
+        let quoted = quoted.map(|text| text.as_deref());
         let quoted = quoted.into_iter().flatten().chain(context.last_texts.iter().map(String::as_str));
         Values {
             mode: context.mode.as_str(),
@@ -316,6 +362,9 @@ impl<'c> Values<'c> {
             verify: context.verify.as_deref(),
             handover: context.handover.as_deref(),
             do_not_retry: &context.do_not_retry,
+            open_questions: &context.open_questions,
+            question: context.question.as_deref(),
+            answer: context.answer.as_deref(),
             instruction: context.instruction.as_deref().unwrap_or("(not known)"),
             cause: context.cause.as_deref(),
             git_state: context.git_state.as_deref(),

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::core::kill_switch::KillSwitch;
 use crate::core::mode::Mode;
 use crate::core::outcome::Class;
-use crate::core::published::{Entry, RunEvent, Tokens, Verification, Work};
+use crate::core::published::{Entry, RunEvent, TaskOutcome, Tokens, Verification, Work};
 use crate::ui::text::{TextOptions, known_cost};
 use crate::ui::words::measured_tokens;
 
@@ -149,6 +149,8 @@ pub struct SessionEnd {
     pub contradictions: Vec<String>,
     /// `--verify`.
     pub verification: Option<Verification>,
+    /// What became of its tasks; `None` = it had none, or the files could not be read.
+    pub tasks: Option<TaskOutcome>,
     /// Tokens; `None` = unknown.
     pub tokens: Option<Tokens>,
     /// Dollars; `None` = unknown.
@@ -340,6 +342,7 @@ impl RunSummary {
             work,
             contradictions,
             verification,
+            tasks,
             tokens,
             cost_usd,
             seconds,
@@ -358,6 +361,7 @@ impl RunSummary {
             work: work.clone(),
             contradictions: contradictions.clone(),
             verification: verification.clone(),
+            tasks: tasks.clone(),
             tokens: measured_tokens(*tokens, *cost_usd, *attempts),
             cost_usd: known_cost(*cost_usd),
             seconds: *seconds,

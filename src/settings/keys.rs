@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::key::{Group, Setting, Spec, closest};
 use super::kinds::{Choice, Flag, List, Number, OptionalFile, OptionalText, Pauses, Program, Text};
-use super::{Billing, Chain};
+use super::{Billing, Chain, FollowUps, Forge};
 use crate::core::mode::Mode;
+use crate::core::suitability::Autonomy;
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 31] = [
+pub static ALL: [&dyn Setting; 39] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -18,11 +19,15 @@ pub static ALL: [&dyn Setting; 31] = [
     &CONFIDENCE_THRESHOLD,
     &CARRYOVER_THRESHOLD,
     &PEER_ABORT,
+    &AUTONOMY,
+    &CONFIDENCE_FLOOR,
     &STALL_TIMEOUT,
     &FIRST_OUTPUT_TIMEOUT,
     &TURN_TIMEOUT,
     &EXIT_GRACE,
     &MAX_WAIT,
+    &VERIFY_TIMEOUT,
+    &ESCALATION_TIMEOUT,
     &TURN_BACKOFF,
     &MODE,
     &PROMPT,
@@ -31,6 +36,10 @@ pub static ALL: [&dyn Setting; 31] = [
     &CHAIN,
     &AGENTS_PER_WAVE,
     &SESSION_COMMAND,
+    &FORGE,
+    &BACKLOG_LABEL,
+    &STATE_FILE,
+    &FOLLOW_UPS,
     &CLAUDE_BIN,
     &MODEL,
     &FALLBACK_MODEL,
@@ -154,6 +163,37 @@ pub static PEER_ABORT: Number<u32> = Number::new(
 )
 .whole();
 
+/// How far a run may go without a person.
+pub static AUTONOMY: Choice<Autonomy> = Choice {
+    spec: spec(
+        "autonomy",
+        "AUTOPILOT_AUTONOMY",
+        Group::StopRules,
+        "DIAL",
+        "What a bad pre-launch verdict does: warn (advisory), refuse the run (autonomous-gated), or none is made",
+    ),
+    options: &[
+        ("advisory", Autonomy::Advisory),
+        ("off", Autonomy::Off),
+        ("autonomous-gated", Autonomy::AutonomousGated),
+    ],
+};
+
+/// Least confidence of the pre-launch verdict.
+pub static CONFIDENCE_FLOOR: Number<f64> = Number::new(
+    file_only(
+        "confidence-floor",
+        "AUTOPILOT_CONFIDENCE_FLOOR",
+        Group::StopRules,
+        "X",
+        "Least confidence at which the pre-launch verdict is yes",
+    ),
+    0.5,
+    0.0,
+    1.0,
+    as_it_is,
+);
+
 /// Silence before a turn is healed.
 pub static STALL_TIMEOUT: Number<Duration> = Number::new(
     spec(
@@ -227,6 +267,37 @@ pub static MAX_WAIT: Number<Duration> = Number::new(
     0.0,
     192.0,
     hours,
+);
+
+/// Longest `--verify`.
+pub static VERIFY_TIMEOUT: Number<Duration> = Number::new(
+    file_only(
+        "verify-timeout",
+        "AUTOPILOT_VERIFY_TIMEOUT",
+        Group::Deadlines,
+        "M",
+        "Minutes --verify may take before it is ended and counts as failed",
+    ),
+    30.0,
+    0.05,
+    1440.0,
+    minutes,
+);
+
+/// How long a question may stay unanswered.
+pub static ESCALATION_TIMEOUT: Number<Duration> = Number::new(
+    file_only(
+        "escalation-timeout",
+        "AUTOPILOT_ESCALATION_TIMEOUT",
+        Group::Deadlines,
+        "M",
+        "Minutes a session's question waits for a person before it takes its first option; only with \
+         --autonomy autonomous-gated, 0 = never",
+    ),
+    20.0,
+    0.0,
+    1440.0,
+    minutes,
 );
 
 /// Pauses before a turn is tried again.
@@ -329,6 +400,64 @@ pub static SESSION_COMMAND: OptionalText = OptionalText {
         "Plug-in whose /NAME:session command is sent instead of the built-in prompt",
     ),
     example: "session-orchestrator",
+};
+
+/// Where issues and the state of CI are asked for.
+pub static FORGE: Choice<Forge> = Choice {
+    spec: file_only(
+        "forge",
+        "AUTOPILOT_FORGE",
+        Group::Work,
+        "FORGE",
+        "Ask gh or glab for issues and the state of CI: by the remotes (auto), never, or the one named",
+    ),
+    options: &[
+        ("auto", Forge::Auto),
+        ("off", Forge::Off),
+        ("github", Forge::GitHub),
+        ("gitlab", Forge::GitLab),
+    ],
+};
+
+/// Which issues are work for a run.
+pub static BACKLOG_LABEL: OptionalText = OptionalText {
+    spec: file_only(
+        "backlog-label",
+        "AUTOPILOT_BACKLOG_LABEL",
+        Group::Work,
+        "LABEL",
+        "Open issues with this label are tasks of a run, besides those of .project/",
+    ),
+    example: "autopilot",
+};
+
+/// Whether STATE.md is written.
+pub static STATE_FILE: Choice<bool> = Choice {
+    spec: file_only(
+        "state-file",
+        "AUTOPILOT_STATE_FILE",
+        Group::Work,
+        "WHEN",
+        "Write the recommendation for the next session into STATE.md (.claude/ unless there is one elsewhere)",
+    ),
+    options: &[("write", true), ("off", false)],
+};
+
+/// Tasks that a run adds to the plan by itself.
+pub static FOLLOW_UPS: Choice<FollowUps> = Choice {
+    spec: file_only(
+        "follow-ups",
+        "AUTOPILOT_FOLLOW_UPS",
+        Group::Work,
+        "WHICH",
+        "Tasks a run may add to .project/plan.md by itself: look again at doubtful work, update the documentation",
+    ),
+    options: &[
+        ("verify", FollowUps { verify: true, docs: false }),
+        ("off", FollowUps { verify: false, docs: false }),
+        ("docs", FollowUps { verify: false, docs: true }),
+        ("all", FollowUps { verify: true, docs: true }),
+    ],
 };
 
 /// The driven program.

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::core::mode::Mode;
+use crate::core::suitability::Autonomy;
 
 pub mod env_vars;
 pub mod error;
@@ -72,6 +73,10 @@ pub struct StopRules {
     pub carryover_threshold: f64,
     /// Peers above which a critically short machine ends the run, 0 to 100.
     pub peer_abort: u32,
+    /// What a bad pre-launch verdict does.
+    pub autonomy: Autonomy,
+    /// Least confidence of a good one, 0 to 1.
+    pub confidence_floor: f64,
 }
 
 /// How long to wait for what.
@@ -87,6 +92,10 @@ pub struct Deadlines {
     pub exit_grace: Duration,
     /// Longest sleep for a usage limit, 0 to 8 days.
     pub max_wait: Duration,
+    /// Longest `--verify`, 3 s to 1 day.
+    pub verify: Duration,
+    /// How long a question waits for a person under `autonomous-gated`; 0 = for ever.
+    pub escalation: Duration,
     /// Pauses before the recoveries of a turn; their number is the limit (recovery §1.8).
     pub turn_backoff: Vec<Duration>,
 }
@@ -106,6 +115,36 @@ pub struct Work {
     pub agents_per_wave: u32,
     /// Plug-in whose session command is the prompt; `None` = our own templates.
     pub session_command: Option<String>,
+    /// Where issues and the state of CI are asked for.
+    pub forge: Forge,
+    /// Open issues with this label are tasks.
+    pub backlog_label: Option<String>,
+    /// Whether STATE.md is written.
+    pub state_file: bool,
+    /// Tasks that a run adds to the plan by itself.
+    pub follow_ups: FollowUps,
+}
+
+/// Where issues and the state of CI are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forge {
+    /// By the remotes.
+    Auto,
+    /// Nowhere.
+    Off,
+    /// `gh`, whatever the remotes are.
+    GitHub,
+    /// `glab`, whatever the remotes are.
+    GitLab,
+}
+
+/// Tasks that a run adds to the plan by itself (recovery §10.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FollowUps {
+    /// Look again at work that is reported done and in doubt.
+    pub verify: bool,
+    /// Bring the documentation up to date after many changes.
+    pub docs: bool,
 }
 
 /// Where a prompt comes from. It is read elsewhere.

@@ -70,6 +70,8 @@ pub fn resolve(
             confidence_threshold: r.take(&keys::CONFIDENCE_THRESHOLD)?,
             carryover_threshold: r.take(&keys::CARRYOVER_THRESHOLD)?,
             peer_abort: r.take(&keys::PEER_ABORT)?,
+            autonomy: r.take(&keys::AUTONOMY)?,
+            confidence_floor: r.take(&keys::CONFIDENCE_FLOOR)?,
         },
         deadlines: Deadlines {
             stall: r.take(&keys::STALL_TIMEOUT)?,
@@ -77,6 +79,8 @@ pub fn resolve(
             turn: r.take(&keys::TURN_TIMEOUT)?,
             exit_grace: r.take(&keys::EXIT_GRACE)?,
             max_wait: r.take(&keys::MAX_WAIT)?,
+            verify: r.take(&keys::VERIFY_TIMEOUT)?,
+            escalation: r.take(&keys::ESCALATION_TIMEOUT)?,
             turn_backoff: r.take(&keys::TURN_BACKOFF)?,
         },
         work: Work {
@@ -86,6 +90,10 @@ pub fn resolve(
             chain: r.take(&keys::CHAIN)?,
             agents_per_wave: r.take(&keys::AGENTS_PER_WAVE)?,
             session_command: r.take(&keys::SESSION_COMMAND)?,
+            forge: r.take(&keys::FORGE)?,
+            backlog_label: r.take(&keys::BACKLOG_LABEL)?,
+            state_file: r.take(&keys::STATE_FILE)?,
+            follow_ups: r.take(&keys::FOLLOW_UPS)?,
         },
         claude: Claude {
             bin: r.take(&keys::CLAUDE_BIN)?,

@@ -5,6 +5,10 @@
 //! .orchestrator/metrics/sessions.jsonl      one record a session      shared with upstream
 //! .orchestrator/autopilot/.gitignore        `*`
 //! .orchestrator/autopilot/lock              who runs here             see `lock`
+//! .orchestrator/autopilot/handover.json     what the last session left
+//! .orchestrator/autopilot/tasks.json        ids of tasks, how often each was carried over
+//! .orchestrator/autopilot/inbox-archive.md  what was taken out of the inbox
+//! .orchestrator/autopilot/forge.json        last answers of gh or glab
 //! .orchestrator/autopilot/runs/<run id>/    events.jsonl, stream/, report.md, run.json
 //! ```
 //!
@@ -150,6 +154,30 @@ impl Layout {
     #[must_use]
     pub fn lock(&self) -> PathBuf {
         self.autopilot().join("lock")
+    }
+
+    /// What the last session left to the next.
+    #[must_use]
+    pub fn hand_over(&self) -> PathBuf {
+        self.autopilot().join("handover.json")
+    }
+
+    /// Ids of the tasks, and how often each was carried over.
+    #[must_use]
+    pub fn tasks(&self) -> PathBuf {
+        self.autopilot().join("tasks.json")
+    }
+
+    /// What was taken out of the inbox.
+    #[must_use]
+    pub fn inbox_archive(&self) -> PathBuf {
+        self.autopilot().join("inbox-archive.md")
+    }
+
+    /// Last answers of the forge.
+    #[must_use]
+    pub fn forge_cache(&self) -> PathBuf {
+        self.autopilot().join("forge.json")
     }
 
     /// Folder of all runs.

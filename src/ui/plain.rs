@@ -215,12 +215,23 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
             let line = format!("kill-switches {phase} the session: {found}{detail}");
             EntryText::new(Tone::Dim, state.foreign(&line, 0))
         }
-        RunEvent::SessionStarted { iteration, session_id, mode, cap, continued } => {
+        RunEvent::Surveyed { signals, .. } => {
+            if !verbose {
+                return None;
+            }
+            long::surveyed(signals, state)
+        }
+        RunEvent::SessionStarted { iteration, session_id, mode, cap, continued, tasks } => {
             state.iteration = *iteration;
             let verb = if *continued { "goes on" } else { "starts" };
             let session = state.session(*iteration);
             let id = state.foreign(session_id, 40);
-            EntryText::new(Tone::Strong, format!("{session} {verb}: {mode}, sub-agents {cap}, id {id}"))
+            let mut entry =
+                EntryText::new(Tone::Strong, format!("{session} {verb}: {mode}, sub-agents {cap}, id {id}"));
+            for task in tasks {
+                entry = entry.with(Tone::Plain, format!("task: {}", state.foreign(task, 6)));
+            }
+            entry
         }
         RunEvent::TurnStarted { turn, purpose, .. } => {
             let what = match purpose {
@@ -228,6 +239,7 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
                 Purpose::Work => "the work itself",
                 Purpose::Reconcile => "go on after the interruption, doing only what is not done yet",
                 Purpose::Continue => "go on where it stopped",
+                Purpose::Answer => "go on with the first option, as nobody answered",
                 Purpose::Close => "hand in the session report, which is missing",
             };
             EntryText::new(Tone::Plain, format!("turn {turn}: {what}"))
@@ -347,6 +359,22 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
                 entry = entry.with(Tone::Plain, state.foreign(problem, 0));
             }
             entry
+        }
+        RunEvent::QuestionAsked { question, options, until, .. } => {
+            let until = instant(*until, &state.options.time_zone);
+            let mut entry =
+                EntryText::new(Tone::Warn, format!("blocked on a question: {}", state.foreign(question, 23)));
+            for option in options {
+                entry = entry.with(Tone::Plain, format!("option: {}", state.foreign(option, 8)));
+            }
+            entry.with(
+                Tone::Plain,
+                format!("the first option is taken at {until}; stop the run to answer it yourself"),
+            )
+        }
+        RunEvent::QuestionAnswered { answer, by, .. } => {
+            let line = format!("answered ({}): {}", state.foreign(by, 40), state.foreign(answer, 60));
+            EntryText::new(Tone::Warn, line)
         }
         RunEvent::SessionEnded { .. } => long::session_ended(event, state)?,
         RunEvent::StopRequested { level, by } => {

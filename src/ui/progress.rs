@@ -71,6 +71,9 @@ enum Activity {
         window: Option<String>,
         until: Timestamp,
     },
+    Asking {
+        until: Timestamp,
+    },
     Judging,
 }
 
@@ -90,7 +93,10 @@ impl ProgressState {
                 self.sub_agents = 0;
                 self.activity = Activity::Starting;
             }
-            RunEvent::AttemptStarted { .. } | RunEvent::LimitWaitOver { .. } => {
+            RunEvent::QuestionAsked { until, .. } => self.activity = Activity::Asking { until: *until },
+            RunEvent::AttemptStarted { .. }
+            | RunEvent::LimitWaitOver { .. }
+            | RunEvent::QuestionAnswered { .. } => {
                 self.activity = Activity::Starting;
             }
             RunEvent::Initialised { .. } | RunEvent::TextWritten { .. } => self.activity = Activity::Working,
@@ -135,6 +141,7 @@ impl ProgressState {
             RunEvent::Suspended { .. }
             | RunEvent::DeadRunFound { .. }
             | RunEvent::ResourcesJudged { .. }
+            | RunEvent::Surveyed { .. }
             | RunEvent::ModeSelected { .. }
             | RunEvent::SwitchesChecked { .. }
             | RunEvent::TurnStarted { .. }
@@ -190,7 +197,8 @@ pub fn lines(state: &ProgressState, moment: Moment, options: &TextOptions) -> [S
 
     let mut now = activity(state, moment, options);
     let silence = moment.elapsed.saturating_sub(state.last_event);
-    let silent = silence >= QUIET && !matches!(state.activity, Activity::LimitWait { .. });
+    let silent =
+        silence >= QUIET && !matches!(state.activity, Activity::LimitWait { .. } | Activity::Asking { .. });
     let silent = if silent { format!(" · silent for {}", span(silence)) } else { String::new() };
     now = options.fit(&now, options.width.saturating_sub(silent.chars().count()));
     now.push_str(&silent);
@@ -217,6 +225,10 @@ fn activity(state: &ProgressState, moment: Moment, options: &TextOptions) -> Str
             let window = window.as_deref().map(|window| format!(" ({window})")).unwrap_or_default();
             let until = instant(*until, &options.time_zone);
             format!("usage limit{window}: {} left, until {until}", span(left))
+        }
+        Activity::Asking { until } => {
+            let left = Now { mono: moment.elapsed, wall: moment.wall }.until_wall(*until);
+            format!("a question waits for a person: {} left, then its first option is taken", span(left))
         }
         Activity::Judging => "looking at what was done".to_owned(),
     }

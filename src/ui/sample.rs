@@ -41,6 +41,7 @@ pub(crate) fn session_started(iteration: u32, id: &str) -> RunEvent {
         mode: Mode::Feature,
         cap: 8,
         continued: false,
+        tasks: Vec::new(),
     }
 }
 
@@ -67,6 +68,7 @@ pub(crate) fn session_ended(iteration: u32, id: &str) -> RunEvent {
         }),
         contradictions: vec![],
         verification: Some(Verification { passed: true, ended: "exit 0".into(), tail: String::new() }),
+        tasks: None,
         tokens: Tokens { input: 3_000, output: 41_250, cache_read: 900_000, cache_creation: 20_000 },
         cost_usd: Some(1.25),
         seconds: 1_504.0,
@@ -175,6 +177,7 @@ pub(crate) fn events() -> Vec<(i64, RunEvent)> {
                 summary: Some("Everything is done.".into()),
                 work: Some(Work { dirty: 2, ..Work::default() }),
                 contradictions: vec!["reported 3 tasks done, but made no commit".into()],
+                tasks: None,
                 verification: Some(Verification {
                     passed: false,
                     ended: "exit 101".into(),

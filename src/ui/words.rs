@@ -1,10 +1,12 @@
 //! Wordings that the lines of a run and its report share.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use super::text::{count, known_cost, plural};
+use super::text::{count, known_cost, plural, span};
 use crate::core::outcome::Class;
 use crate::core::published::{Tokens, Work};
+use crate::core::signals::SourceReading;
 
 /// How a session came out, in a word or two: what it reported, or what ground truth says of it.
 #[must_use]
@@ -37,6 +39,18 @@ pub fn work_words(work: &Work) -> String {
         _ = write!(words, ", {} not committed", plural(work.dirty, "file"));
     }
     words
+}
+
+/// A source of signals: what it says, where from, how old; a line more for each problem.
+#[must_use]
+pub fn source_lines(reading: &SourceReading) -> Vec<String> {
+    let origin = reading.origin.as_deref().filter(|origin| *origin != reading.source);
+    let age = reading.age_seconds.map(|age| format!("{} old", span(Duration::from_secs(age))));
+    let place: Vec<String> = [origin.map(str::to_owned), age].into_iter().flatten().collect();
+    let place = if place.is_empty() { String::new() } else { format!(" ({})", place.join(", ")) };
+    let first = format!("{}: {}{place}", reading.source, reading.says);
+    let problems = reading.problems.iter().map(|problem| format!("{}: {problem}", reading.source));
+    std::iter::once(first).chain(problems).collect()
 }
 
 /// The tokens, if they were measured. All zero, no cost and yet something ran: nothing was reported

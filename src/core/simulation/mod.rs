@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::event::{Effect, Event, Launch, RunEnd, SessionClose, StopLevel, StopStep};
+use super::event::{Effect, Event, Launch, RunEnd, SessionClose, StopLevel, StopStep, Survey};
 use super::evidence::{AttemptEnd, Exit};
 use super::fact::Fact;
 use super::kill_switch::KillSwitch;
 use super::outcome::Class;
-use super::published::{RunEvent, Verification, Work};
+use super::published::{RunEvent, TaskOutcome, Verification, Work};
 use super::recovery::Policy;
 use super::resources::{self, Reading, Sample};
 use super::run::{Chain, Inherited, Limits, Run};
@@ -58,6 +58,7 @@ fn limits() -> Limits {
         exit_grace: secs(15),
         chain: Chain::Fresh,
         verify: false,
+        answer_after: None,
         recovery: Policy { backoff: vec![secs(5), secs(30)], max_wait: secs(6 * 3600) },
         jitter: secs(7),
     }
@@ -105,11 +106,16 @@ struct World {
     transcripts: HashMap<String, Vec<Entry>>,
     live: Option<Live>,
     /// Signals of the next surveys; then a prompt.
-    surveys: VecDeque<Signals>,
+    surveys: VecDeque<Survey>,
     sample: Sample,
     /// How long measuring takes.
     measure: Duration,
     verifications: VecDeque<bool>,
+    /// What the task files say after the sessions; then nothing.
+    settled: VecDeque<TaskOutcome>,
+    /// Every question to the task files: given, done, proven.
+    asked: Vec<(Vec<String>, Vec<String>, bool)>,
+    states_opened: u32,
     work: Option<Work>,
     unrecordable: bool,
     launches: Vec<Launch>,
@@ -143,6 +149,9 @@ impl World {
             sample: Sample::default(),
             measure: secs(0),
             verifications: VecDeque::new(),
+            settled: VecDeque::new(),
+            asked: Vec::new(),
+            states_opened: 0,
             work: Some(Work::default()),
             unrecordable: false,
             launches: Vec::new(),
@@ -178,8 +187,8 @@ impl World {
         self
     }
 
-    fn survey(mut self, signals: Signals) -> Self {
-        self.surveys.push_back(signals);
+    fn survey(mut self, survey: impl Into<Survey>) -> Self {
+        self.surveys.push_back(survey.into());
         self
     }
 
@@ -317,7 +326,8 @@ impl World {
             }
             Effect::Survey => {
                 let prompt = Signals { prompt: true, ..Signals::default() };
-                pending.push_back(Event::Surveyed(self.surveys.pop_front().unwrap_or(prompt)));
+                let survey = self.surveys.pop_front().unwrap_or_else(|| prompt.into());
+                pending.push_back(Event::Surveyed(Box::new(survey)));
             }
             Effect::Snapshot => {
                 self.schedule(Duration::from_millis(20), Happening::Event(Event::Snapshotted));
@@ -376,6 +386,11 @@ impl World {
                 let event = Event::Measured { work: self.work.clone(), verification };
                 self.schedule(self.measure, Happening::Event(event));
             }
+            Effect::SettleTasks { given, done, proven, .. } => {
+                self.asked.push((given, done, proven));
+                pending.push_back(Event::TasksSettled(self.settled.pop_front()));
+            }
+            Effect::OpenState => self.states_opened += 1,
             Effect::RecordSession(close) => {
                 self.records.push(*close);
                 let result =

@@ -152,7 +152,9 @@ impl Harness {
         let of = |age: u32, attempt: u32| attempt.wrapping_sub(age);
         match drawn {
             Drawn::Sampled { critical } => sampled(critical),
-            Drawn::Surveyed { prompt } => Event::Surveyed(Signals { prompt, ..Signals::default() }),
+            Drawn::Surveyed { prompt } => {
+                Event::Surveyed(Box::new(Signals { prompt, ..Signals::default() }.into()))
+            }
             Drawn::Snapshotted => Event::Snapshotted,
             Drawn::Inspected { mine, shape } => Event::Inspected {
                 session_id: if mine { self.session_id.clone() } else { "stranger".to_owned() },
@@ -207,7 +209,7 @@ impl Harness {
         let mut pending: VecDeque<Event> = VecDeque::from([
             Event::Start,
             sampled(false),
-            Event::Surveyed(Signals { prompt: true, ..Signals::default() }),
+            Event::Surveyed(Box::new(Signals { prompt: true, ..Signals::default() }.into())),
             Event::Snapshotted,
             Event::Inspected { session_id: self.session_id.clone(), digest: Box::new(digest(0)) },
             Event::Measured { work: None, verification: None },
@@ -233,7 +235,9 @@ impl Harness {
     fn answer(effect: &Effect) -> Option<Event> {
         Some(match effect {
             Effect::Sample => sampled(false),
-            Effect::Survey => Event::Surveyed(Signals { prompt: true, ..Signals::default() }),
+            Effect::Survey => {
+                Event::Surveyed(Box::new(Signals { prompt: true, ..Signals::default() }.into()))
+            }
             Effect::Snapshot => Event::Snapshotted,
             Effect::Inspect { session_id, .. } => {
                 Event::Inspected { session_id: session_id.clone(), digest: Box::new(digest(1)) }

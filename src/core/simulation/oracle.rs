@@ -97,6 +97,8 @@ impl Oracle {
             | Effect::Snapshot
             | Effect::Arm { .. }
             | Effect::ArmAt { .. }
+            | Effect::OpenState
+            | Effect::SettleTasks { .. }
             | Effect::Measure { .. } => assert!(!self.finished, "{effect:?} after the end"),
         }
     }

@@ -2,8 +2,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::core::mode::Mode;
+use crate::core::suitability::Autonomy;
 use crate::settings::Chain;
 use crate::settings::key::Setting;
+use crate::settings::{FollowUps, Forge};
 
 fn file(path: &str, text: &str) -> ConfigFile {
     ConfigFile { path: PathBuf::from(path), text: text.to_owned() }
@@ -49,13 +51,21 @@ fn defaults_are_those_of_the_design() {
             max_tokens: 500_000,
             max_cost: None,
         },
-        stop_rules: StopRules { confidence_threshold: 0.85, carryover_threshold: 0.5, peer_abort: 6 },
+        stop_rules: StopRules {
+            confidence_threshold: 0.85,
+            carryover_threshold: 0.5,
+            peer_abort: 6,
+            autonomy: Autonomy::Advisory,
+            confidence_floor: 0.5,
+        },
         deadlines: Deadlines {
             stall: Duration::from_mins(10),
             first_output: Duration::from_mins(3),
             turn: Duration::from_mins(90),
             exit_grace: Duration::from_secs(15),
             max_wait: Duration::from_hours(6),
+            verify: Duration::from_mins(30),
+            escalation: Duration::from_mins(20),
             turn_backoff: vec![Duration::from_secs(5), Duration::from_secs(30)],
         },
         work: Work {
@@ -65,6 +75,10 @@ fn defaults_are_those_of_the_design() {
             chain: Chain::Fresh,
             agents_per_wave: 8,
             session_command: None,
+            forge: Forge::Auto,
+            backlog_label: None,
+            state_file: true,
+            follow_ups: FollowUps { verify: true, docs: false },
         },
         claude: Claude {
             bin: PathBuf::from("claude"),

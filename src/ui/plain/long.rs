@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{EntryText, PlainState, list};
-use crate::core::published::{RunEvent, Verification};
+use crate::core::published::{RunEvent, TaskOutcome, Verification};
+use crate::core::signals::Signals;
 use crate::ui::text::{Tone, clean_lines, count, dollars, hours, known_cost, plural, span, span_of_seconds};
-use crate::ui::words::{measured_tokens, result_words, work_words};
+use crate::ui::words::{measured_tokens, result_words, source_lines, work_words};
 
 pub(super) fn run_started(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
     let RunEvent::RunStarted {
@@ -94,6 +95,7 @@ pub(super) fn session_ended(event: &RunEvent, state: &PlainState) -> Option<Entr
         work,
         contradictions,
         verification,
+        tasks,
         tokens,
         cost_usd,
         seconds,
@@ -127,6 +129,9 @@ pub(super) fn session_ended(event: &RunEvent, state: &PlainState) -> Option<Entr
     if let Some(summary) = summary {
         entry = entry.with(Tone::Plain, state.foreign(summary, 0));
     }
+    for line in tasks.iter().flat_map(task_lines) {
+        entry = entry.with(Tone::Plain, state.foreign(&line, 0));
+    }
     for contradiction in contradictions {
         entry = entry.with(Tone::Warn, format!("but: {}", state.foreign(contradiction, 5)));
     }
@@ -137,6 +142,24 @@ pub(super) fn session_ended(event: &RunEvent, state: &PlainState) -> Option<Entr
         entry = verification_lines(state, entry, verification);
     }
     Some(entry)
+}
+
+/// What became of the tasks of a session: a line for each way.
+fn task_lines(tasks: &TaskOutcome) -> Vec<String> {
+    let done = tasks.ticked_by_session.iter().chain(&tasks.ticked_by_us);
+    let mut lines: Vec<String> = done.map(|task| format!("done: {task}")).collect();
+    lines.extend(tasks.still_open.iter().map(|task| format!("still open: {task}")));
+    lines.extend(tasks.unknown_claims.iter().map(|task| format!("reported done, but no known task: {task}")));
+    lines
+}
+
+/// The sources of the choice, one a line.
+pub(super) fn surveyed(signals: &Signals, state: &PlainState) -> EntryText {
+    let mut entry = EntryText::new(Tone::Dim, "signals");
+    for line in signals.sources.iter().flat_map(source_lines) {
+        entry = entry.with(Tone::Dim, state.foreign(&line, 0));
+    }
+    entry
 }
 
 fn verification_lines(state: &PlainState, entry: EntryText, verification: &Verification) -> EntryText {

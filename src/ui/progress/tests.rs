@@ -44,6 +44,7 @@ fn session_started() -> RunEvent {
         mode: Mode::Feature,
         cap: 4,
         continued: false,
+        tasks: Vec::new(),
     }
 }
 
@@ -120,6 +121,7 @@ fn totals_of_ended_sessions_stand_when_no_progress_came() {
         work: None,
         contradictions: vec![],
         verification: None,
+        tasks: None,
         tokens: Tokens { output: 700, ..Tokens::default() },
         cost_usd: Some(0.25),
         seconds: 1.0,
