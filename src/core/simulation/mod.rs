@@ -10,6 +10,7 @@ mod model_tests;
 mod oracle;
 mod script;
 mod turn_tests;
+mod work_tests;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
