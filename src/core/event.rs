@@ -154,6 +154,8 @@ pub struct Launch {
     pub session_id: String,
     /// `--resume` instead of `--session-id`.
     pub resume: bool,
+    /// Plain `-p` with the prompt on stdin, for a CLI that does not speak the control protocol.
+    pub plain: bool,
     /// A message-less transcript blocks the id: move it aside first (recovery §1.7).
     pub quarantine: bool,
     /// Turn within the session, from 1.

@@ -83,6 +83,15 @@ pub struct AttemptEnd {
     pub background_ceiling: bool,
 }
 
+impl AttemptEnd {
+    /// The CLI does not speak the control protocol: it does not answer, or it cuts long lines of its input and
+    /// says so on stderr (field-reports C15). As plain text on stdin a prompt arrives.
+    #[must_use]
+    pub fn refuses_control(&self) -> bool {
+        self.handshake_failed || self.stderr_tail.contains("Error parsing streaming input line")
+    }
+}
+
 /// The evidence of one attempt, gathered fact by fact.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {

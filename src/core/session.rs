@@ -80,7 +80,7 @@ impl Session {
         first: Purpose,
         shared: &mut Shared<'_>,
     ) -> Self {
-        shared.books.ledger.begin_session();
+        shared.books.begin_session();
         shared.effects.publish(RunEvent::SessionStarted {
             iteration: context.iteration,
             session_id: conversation.id.clone(),

@@ -47,11 +47,24 @@ pub(super) struct Books {
     pub(super) attempts: u32,
     /// Time spent asleep on usage limits.
     pub(super) limit_wait: Duration,
+    /// Speak plain `-p` for the rest of the session.
+    plain: bool,
+    /// How often the CLI refused the control protocol.
+    control_refused: u32,
     /// Names states for timers.
     epoch: u64,
 }
 
+/// So often the control protocol is tried in a run: once may be a slow start, twice is an answer.
+const CONTROL_TRIES: u32 = 2;
+
 impl Books {
+    /// A session begins: the control protocol gets another chance.
+    pub(super) fn begin_session(&mut self) {
+        self.ledger.begin_session();
+        self.plain = self.control_refused >= CONTROL_TRIES;
+    }
+
     pub(super) fn next_epoch(&mut self) -> u64 {
         self.epoch += 1;
         self.epoch
@@ -224,6 +237,7 @@ impl Turn {
             iteration: context.iteration,
             session_id: conversation.id.clone(),
             resume,
+            plain: shared.books.plain,
             quarantine,
             turn: self.number,
             transcript_offset: offset,
@@ -438,8 +452,15 @@ impl Turn {
             shared.effects.publish(RunEvent::Warning { text: text.clone() });
         }
         evidence.end = end;
+        if evidence.end.refuses_control() && !shared.books.plain {
+            shared.books.plain = true;
+            shared.books.control_refused += 1;
+            shared.effects.publish(RunEvent::Warning {
+                text: "the CLI does not speak the control protocol; going on with plain -p".to_owned(),
+            });
+        }
         if evidence.end.handshake_failed && evidence.stop_cause.is_none() {
-            // The prompt was never sent; the driver goes over to plain `-p`. Nothing ran, nothing is used up.
+            // The prompt was never sent. Nothing ran, nothing is used up.
             self.look_again(conversation, shared);
             return None;
         }

@@ -85,10 +85,11 @@ impl Driver<'_> {
         };
         let setup = self.setup;
         let ChildEnvironment { variables, removed, kept, billing: _ } = environment(setup);
+        let protocol = if launch.plain { Protocol::Plain } else { Protocol::Control };
         let args = headless::argv(&Invocation {
             session_id: &launch.session_id,
             resume: launch.resume,
-            protocol: self.protocol,
+            protocol,
             report_schema: Some(session_report::schema()),
             budget_usd: launch.budget_left_usd,
             pass_through: &setup.pass_through,
@@ -136,7 +137,7 @@ impl Driver<'_> {
                 cwd: setup.repo.root.clone(),
                 cookie: setup.cookie.clone(),
             },
-            protocol: self.protocol,
+            protocol,
             prompt,
             handshake_timeout: HANDSHAKE.min(setup.limits.first_output_timeout),
             stdout_log: Box::new(Tee(RawLog::new(&stream, attempt))),

@@ -34,7 +34,7 @@ use crate::core::run::{Inherited, Limits, Run};
 use crate::core::signals::Signals as WorkSignals;
 use crate::core::time::Now;
 use crate::core::transcript_digest::{Growth, Resumable, TranscriptDigest};
-use crate::engine::headless::{Billing, Handle, PassThrough, Protocol};
+use crate::engine::headless::{Billing, Handle, PassThrough};
 use crate::git::{self, Repo, Snapshot};
 use crate::journal::autopilot_record::Heal;
 use crate::journal::metrics::{append_session, sessions_length};
@@ -148,8 +148,6 @@ struct Driver<'a> {
     replies: UnboundedSender<Reply>,
     attempts: mpsc::Sender<Event>,
     handle: Option<Handle>,
-    protocol: Protocol,
-    handshakes_failed: u32,
     probe: Probe,
     snapshot: Option<Snapshot>,
     /// What the last measurement found, and when, on the monotonic clock.
@@ -193,8 +191,6 @@ pub async fn drive(
         replies,
         attempts,
         handle: None,
-        protocol: Protocol::Control,
-        handshakes_failed: 0,
         probe: Probe::new(),
         snapshot: None,
         left_by_session: None,
@@ -265,20 +261,11 @@ impl Driver<'_> {
     }
 
     async fn step(&mut self, event: Event) {
-        if let Event::AttemptOver { end, .. } = &event {
+        if let Event::AttemptOver { .. } = &event {
             self.handle = None;
             self.transcript = None;
             if let Err(error) = process::reap_adopted() {
                 tracing::debug!(%error, "reaping");
-            }
-            // A CLI that cuts long lines of its input says so; as plain text the prompt arrives (C15).
-            let cut = end.stderr_tail.contains("Error parsing streaming input line");
-            if (end.handshake_failed || cut) && self.protocol == Protocol::Control {
-                self.protocol = Protocol::Plain;
-                self.handshakes_failed += 1;
-                self.publish(&RunEvent::Warning {
-                    text: "the CLI does not speak the control protocol; going on with plain -p".to_owned(),
-                });
             }
         }
         for effect in self.run.step(clock::now(), event) {
@@ -294,10 +281,6 @@ impl Driver<'_> {
             }
             Effect::Survey => self.survey(),
             Effect::Snapshot => {
-                // Once may be a slow start; the next session asks again, twice is an answer.
-                if self.handshakes_failed < 2 {
-                    self.protocol = Protocol::Control;
-                }
                 self.hold_lock();
                 self.sessions_length = sessions_length(&self.setup.layout);
                 let age = |taken| clock::now().mono.saturating_sub(taken);

@@ -227,6 +227,29 @@ fn a_failed_handshake_uses_nothing_up() {
 }
 
 #[test]
+fn a_cli_that_refuses_the_control_protocol_twice_is_not_asked_again() {
+    let mute = || attempt().after(10).ends(AttemptEnd { handshake_failed: true, ..AttemptEnd::default() });
+    let limits = Limits { max_sessions: 4, ..limits() };
+    let report = || attempt().init().result(super::script::reported("partial"));
+    let plain = |attempts: Vec<Attempt>| {
+        let world = World::new(limits.clone()).attempts(attempts).play();
+        world.launches.iter().map(|launch| launch.plain).collect::<Vec<_>>()
+    };
+    assert_eq!(plain(vec![report(), report(), report(), report()]), [false; 4]);
+    assert_eq!(
+        plain(vec![mute(), report(), mute(), report(), report(), report()]),
+        [false, true, false, true, true, true]
+    );
+    // It reads, but cuts what is long: as plain text the prompt arrives (field-reports C15).
+    let cut = AttemptEnd {
+        stderr_tail: "Error parsing streaming input line".to_owned(),
+        exit: Some(Exit::Code(1)),
+        ..AttemptEnd::default()
+    };
+    assert_eq!(plain(vec![attempt().ends(cut), report()])[..2], [false, true]);
+}
+
+#[test]
 fn crashes_go_on_where_they_were_and_are_bounded() {
     let crash = || attempt().after(1).init().text("x").exits(Exit::Signal(11));
     let world = play([crash(), crash(), done()]);
