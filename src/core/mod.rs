@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`run`] is the loop of design §4; inside it a session is one or two turns, a turn is one
 //! or more attempts. [`evidence`] gathers what an attempt revealed, [`judge`] says what became of it,
-//! [`recovery`] what to do about it.
+//! [`recovery`] what to do about it. What comes next is decided by [`selector`] from [`signals`].
 
 mod attempt;
 mod conversation;
@@ -22,6 +22,7 @@ pub mod published;
 pub mod recovery;
 pub mod resources;
 pub mod run;
+pub mod selector;
 mod session;
 pub mod session_report;
 pub mod signals;

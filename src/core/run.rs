@@ -15,11 +15,12 @@ use std::time::Duration;
 use super::conversation::Conversation;
 use super::event::{Effect, Effects, Event, RunEnd, StopLevel};
 use super::kill_switch::{self, Fired, KillSwitch};
-use super::mode::{self, Mode};
+use super::mode::Mode;
 use super::outcome::Class;
 use super::published::{Purpose, RunEvent, SignalReading, SwitchInputs};
 use super::recovery::Policy;
 use super::resources::ResourceVerdict;
+use super::selector;
 use super::session::{Session, SessionEnd};
 use super::session_report::ReportStatus;
 use super::signals::Signals;
@@ -270,7 +271,7 @@ impl Run {
             return;
         }
         let signals = Signals { interrupted: self.interrupted.is_some(), ..signals };
-        let choice = mode::select(&signals, self.work_done);
+        let choice = selector::select(&signals, self.work_done);
         effects.publish(RunEvent::ModeSelected {
             iteration,
             mode: choice.mode,
