@@ -13,6 +13,8 @@
 mod compatible;
 mod pressure;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
 
 use super::mode::{Alternative, Compatible, LONGEST_RATIONALE, Mode, Recommendation, Rule};

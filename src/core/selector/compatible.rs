@@ -245,11 +245,17 @@ impl Terms {
 }
 
 fn pressure_term(mode: Mode, level: PressureLevel) -> f64 {
-    match (level, mode) {
-        (PressureLevel::High, Mode::Feature) => -0.15,
-        (PressureLevel::High, Mode::Housekeeping) => -0.10,
-        (PressureLevel::Low, Mode::Feature) => 0.05,
-        (PressureLevel::Low | PressureLevel::Medium | PressureLevel::High, _) => 0.0,
+    match mode {
+        Mode::Feature => match level {
+            PressureLevel::Low => 0.05,
+            PressureLevel::Medium => 0.0,
+            PressureLevel::High => -0.15,
+        },
+        Mode::Housekeeping => match level {
+            PressureLevel::Low | PressureLevel::Medium => 0.0,
+            PressureLevel::High => -0.10,
+        },
+        Mode::Deep | Mode::Discovery | Mode::Evolve | Mode::PlanRetro => 0.0,
     }
 }
 
