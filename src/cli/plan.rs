@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::core::mode;
+use crate::core::mode::Mode;
 use crate::core::resources::{self, ResourceVerdict};
+use crate::core::selector;
 use crate::core::signals::Signals;
 use crate::core::time::Now;
 use crate::driver;
@@ -70,7 +71,7 @@ pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
     let Plan { settings, repo, layout, run_id, claude, prompt, environment, json, started: _, printer } =
         *plan;
     let signals = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() };
-    let choice = mode::select(&signals, false);
+    let choice = selector::select(&signals, false);
     let own = std::process::id();
     let sample = Probe::new().sample(&|pid| pid == own);
     let verdict = resources::judge(&sample, settings.work.agents_per_wave);
@@ -89,7 +90,7 @@ pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
         dry_run: true,
         run_id: run_id.to_owned(),
         repository: repo.root.display().to_string(),
-        mode: choice.mode.map(crate::core::mode::Mode::as_str),
+        mode: choice.mode.map(Mode::as_str),
         confidence: choice.confidence,
         confidence_threshold: limits.confidence_threshold,
         rationale: choice.rationale,

@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::core::autonomy::Autonomy;
 use crate::core::outcome::Class;
 use crate::core::published::{Entry, RunEvent};
 use crate::core::recovery::Policy;
 use crate::core::run::{Chain, Inherited, Limits};
 use crate::core::signals::Signals;
-use crate::core::suitability::Autonomy;
 use crate::core::time::Now;
 use crate::driver::{self, Ended, Observer, Setup, clock};
 use crate::engine::headless::{Billing, PassThrough};
@@ -300,6 +300,8 @@ pub(super) fn limits(settings: &Settings) -> Limits {
             settings::Chain::Fresh => Chain::Fresh,
             settings::Chain::Resume => Chain::Resume,
         },
+        autonomy: settings.stop_rules.autonomy,
+        confidence_floor: settings.stop_rules.confidence_floor,
         verify: settings.work.verify.is_some(),
         answer_after: (settings.stop_rules.autonomy == Autonomy::AutonomousGated
             && !settings.deadlines.escalation.is_zero())
@@ -396,7 +398,11 @@ fn conclude(
         "SIGHUP" => StopSignal::Hangup,
         _ => StopSignal::Terminate,
     });
-    let mut exit = exit::of_run(end.kill_switch, end.failure_class, end.fallback_to_manual, signal);
+    let mut exit = if end.verdict_no {
+        Exit::VerdictNo
+    } else {
+        exit::of_run(end.kill_switch, end.failure_class, end.fallback_to_manual, signal)
+    };
     for record in &ended.unwritten {
         printer.warn(&format!("this record could not be written; keep it: {record}"));
     }

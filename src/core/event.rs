@@ -19,6 +19,7 @@ use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Tokens, Ver
 use super::resources::ResourceVerdict;
 use super::session_report::SessionReport;
 use super::signals::Signals;
+use super::suitability::RunOutcome;
 use super::task::Task;
 use super::time::{TimerId, TimerKind};
 use super::transcript_digest::TranscriptDigest;
@@ -55,6 +56,8 @@ pub struct Survey {
     pub tasks: Vec<Task>,
     /// What the sessions before left, of this run and of earlier ones.
     pub hand_over: HandOver,
+    /// How the last runs here ended, oldest first.
+    pub recent_runs: Vec<RunOutcome>,
 }
 
 impl From<Signals> for Survey {
@@ -254,6 +257,8 @@ pub struct RunEnd {
     pub needs_person: bool,
     /// Iteration 1 fell back to manual.
     pub fallback_to_manual: bool,
+    /// The pre-launch verdict forbade the start (exit code 4).
+    pub verdict_no: bool,
     /// A session reported that there is nothing left to do.
     pub work_done: bool,
     /// The signal or command that asked for the end.

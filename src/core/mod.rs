@@ -6,9 +6,12 @@
 //!
 //! Reading order: [`run`] is the loop of design §4; inside it a session is one or two turns, a turn is one
 //! or more attempts. [`evidence`] gathers what an attempt revealed, [`judge`] says what became of it,
-//! [`recovery`] what to do about it.
+//! [`recovery`] what to do about it. What comes next is decided by [`selector`] from [`signals`];
+//! what a closed session recommends to that choice by [`next_session`]; whether a run may start unattended
+//! at all by [`suitability`].
 
 mod attempt;
+pub mod autonomy;
 pub mod claims;
 mod conversation;
 pub mod event;
@@ -19,11 +22,13 @@ pub mod judge;
 pub mod kill_switch;
 pub mod ledger;
 pub mod mode;
+pub mod next_session;
 pub mod outcome;
 pub mod published;
 pub mod recovery;
 pub mod resources;
 pub mod run;
+pub mod selector;
 mod session;
 pub mod session_report;
 pub mod signals;

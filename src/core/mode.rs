@@ -1,11 +1,9 @@
-//! Session modes and the choice between them (design §5, upstream-formats §6.1).
+//! Session modes, and what a choice between them is made of (design §5, upstream-formats §6.1).
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-
-use super::signals::Signals;
 
 /// What kind of session comes next. The order is the tie order of upstream-formats §6.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,53 +59,110 @@ impl FromStr for Mode {
     }
 }
 
-/// What kind of session comes next, and why.
-#[derive(Debug, Clone, PartialEq)]
+/// What kind of session comes next, and why. Made by [`super::selector::select`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Recommendation {
     /// The choice; `None` = nothing to recommend.
     pub mode: Option<Mode>,
     /// 0 to 1, always finite.
     pub confidence: f64,
-    /// In words, at most 120 characters.
+    /// In words, at most [`LONGEST_RATIONALE`] characters.
     pub rationale: String,
     /// There is a source of work, and nothing open in it: the run ends as planned.
     pub no_open_work: bool,
+    /// The next best modes, best first, at most three, never the chosen one.
+    pub alternatives: Vec<Alternative>,
+    /// How much the work at hand presses on the context of a session.
+    pub pressure: Pressure,
+    /// What the compatible rules alone gave, before task evidence; `None` = they were not asked.
+    pub compatible: Option<Compatible>,
+    /// The whole way to the choice, a line a step: which rule, which terms with their values.
+    pub reasons: Vec<String>,
 }
 
-/// Chooses. Pure and total (design §5, rules 1 and 2). `work_done` = a session reported that the prompt's
-/// work is complete.
-#[must_use]
-pub fn select(signals: &Signals, work_done: bool) -> Recommendation {
-    let sure = |mode, rationale: &str| Recommendation {
-        mode: Some(mode),
-        confidence: 1.0,
-        rationale: rationale.to_owned(),
-        no_open_work: false,
-    };
-    if signals.interrupted {
-        return sure(
-            signals.forced_mode.unwrap_or(Mode::Feature),
-            "goes on with the session that was cut off",
-        );
+/// Longest rationale, in characters (upstream-formats §6.7).
+pub const LONGEST_RATIONALE: usize = 120;
+
+/// A mode that was not chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// Which.
+    pub mode: Mode,
+    /// 0 to 1.
+    pub confidence: f64,
+}
+
+/// Context pressure (upstream-formats §6.6).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pressure {
+    /// The score, in one of three words.
+    pub level: PressureLevel,
+    /// 0 to 1, two decimals.
+    pub score: f64,
+}
+
+/// How high the pressure is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PressureLevel {
+    /// Below 0.3.
+    #[default]
+    Low,
+    /// From 0.3 on.
+    Medium,
+    /// From 0.7 on.
+    High,
+}
+
+impl PressureLevel {
+    /// The word used in rationales.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PressureLevel::Low => "low",
+            PressureLevel::Medium => "medium",
+            PressureLevel::High => "high",
+        }
     }
-    if work_done {
-        return Recommendation {
-            mode: None,
-            confidence: 0.0,
-            rationale: "no open work: a session reported it complete".to_owned(),
-            no_open_work: true,
-        };
-    }
-    match (signals.forced_mode, signals.prompt) {
-        (Some(mode), true) => sure(mode, "--mode, with the work of the prompt"),
-        (Some(mode), false) => sure(mode, "--mode"),
-        (None, true) => sure(Mode::Feature, "the prompt says what to do"),
-        (None, false) => Recommendation {
-            mode: Some(Mode::Feature),
-            confidence: 0.0,
-            rationale: "no source of work: neither a prompt nor a mode".to_owned(),
-            no_open_work: false,
-        },
+}
+
+/// What the compatible rules of upstream-formats §6.3 gave.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Compatible {
+    /// The rule that decided.
+    pub rule: Rule,
+    /// Its mode.
+    pub mode: Mode,
+    /// Its confidence.
+    pub confidence: f64,
+}
+
+/// The compatible rules, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// The last session completed too little. Despite its name it has nothing to do with sub-agents.
+    Spiral,
+    /// The last session left too much over.
+    Carryover,
+    /// STATE.md recommends a mode, and it is scored.
+    Passthrough,
+    /// None of these.
+    Default,
+}
+
+impl Rule {
+    /// Its name, as upstream-formats §6.3 writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Rule::Spiral => "SPIRAL",
+            Rule::Carryover => "CARRYOVER",
+            Rule::Passthrough => "PASSTHROUGH",
+            Rule::Default => "DEFAULT",
+        }
     }
 }
 
@@ -123,24 +178,6 @@ mod tests {
         }
         for odd in ["", "Feature", "feature ", "plan_retro"] {
             assert!(odd.parse::<Mode>().unwrap_err().contains(odd));
-        }
-    }
-
-    #[test]
-    fn the_choice_is_total() {
-        let modes = [None].into_iter().chain(Mode::ALL.map(Some));
-        for (forced_mode, prompt, work_done) in modes.flat_map(|mode| {
-            [(mode, false, false), (mode, true, false), (mode, false, true), (mode, true, true)]
-        }) {
-            let choice = select(&Signals { forced_mode, prompt, ..Signals::default() }, work_done);
-            let expected = match (forced_mode, prompt, work_done) {
-                (_, _, true) => (None, 0.0, true),
-                (Some(mode), _, false) => (Some(mode), 1.0, false),
-                (None, true, false) => (Some(Mode::Feature), 1.0, false),
-                (None, false, false) => (Some(Mode::Feature), 0.0, false),
-            };
-            assert_eq!((choice.mode, choice.confidence, choice.no_open_work), expected);
-            assert!(!choice.rationale.is_empty() && choice.rationale.len() <= 120);
         }
     }
 }

@@ -8,10 +8,12 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::autonomy::Autonomy;
 use super::kill_switch::KillSwitch;
-use super::mode::Mode;
+use super::mode::{Alternative, Mode, Pressure};
 use super::outcome::Class;
 use super::signals::Signals;
+use super::suitability::Verdict;
 
 /// Version of the event format. A reader refuses a newer one.
 pub const FORMAT: u32 = 1;
@@ -247,6 +249,22 @@ pub enum RunEvent {
         threshold: f64,
         /// Why.
         rationale: String,
+        /// The other modes that came into question, best first.
+        #[serde(default)]
+        alternatives: Vec<Alternative>,
+        /// How full the plate is.
+        #[serde(default)]
+        pressure: Pressure,
+        /// The steps of the choice, one a line.
+        #[serde(default)]
+        reasons: Vec<String>,
+    },
+    /// The pre-launch verdict: may this run start unattended?
+    VerdictJudged {
+        /// What a no does.
+        autonomy: Autonomy,
+        /// The verdict with its gates.
+        verdict: Verdict,
     },
     /// The kill-switches were checked.
     SwitchesChecked {

@@ -12,17 +12,20 @@
 
 use std::time::Duration;
 
+use super::autonomy::Autonomy;
 use super::conversation::Conversation;
 use super::event::{Effect, Effects, Event, RunEnd, StopLevel, Survey};
 use super::kill_switch::{self, Fired, KillSwitch};
-use super::mode::{self, Mode};
+use super::mode::Mode;
 use super::outcome::Class;
 use super::published::{Purpose, RunEvent, SignalReading, SwitchInputs};
 use super::recovery::Policy;
 use super::resources::ResourceVerdict;
+use super::selector;
 use super::session::{Session, SessionEnd};
 use super::session_report::ReportStatus;
 use super::signals::Signals;
+use super::suitability;
 use super::task;
 use super::time::Now;
 use super::turn::{Books, LaunchContext, Shared};
@@ -65,6 +68,10 @@ pub struct Limits {
     pub exit_grace: Duration,
     /// `--chain`.
     pub chain: Chain,
+    /// `--autonomy`.
+    pub autonomy: Autonomy,
+    /// Least confidence of a good pre-launch verdict.
+    pub confidence_floor: f64,
     /// `--verify` is given.
     pub verify: bool,
     /// `--escalation-timeout` under `--autonomy autonomous-gated`: a question nobody answers for so long takes
@@ -256,7 +263,7 @@ impl Run {
             }) => (verdict.clone(), *peers, std::mem::take(survey)),
             State::Idle | State::Looking(_) | State::InSession(_) | State::Done => return,
         };
-        let Survey { signals, tasks, hand_over } = *survey;
+        let Survey { signals, tasks, hand_over, recent_runs } = *survey;
         self.has_prompt = signals.prompt;
         let iteration = self.iterations + 1;
         effects.publish(verdict_event(iteration, &verdict));
@@ -277,17 +284,33 @@ impl Run {
         }
         let signals = Signals { interrupted: self.interrupted.is_some(), ..signals };
         effects.publish(RunEvent::Surveyed { iteration, signals: Box::new(signals.clone()) });
-        let choice = mode::select(&signals, self.work_done);
+        let choice = selector::select(&signals, self.work_done);
         effects.publish(RunEvent::ModeSelected {
             iteration,
             mode: choice.mode,
             confidence: choice.confidence,
             threshold: self.limits.confidence_threshold,
             rationale: choice.rationale.clone(),
+            alternatives: choice.alternatives.clone(),
+            pressure: choice.pressure,
+            reasons: choice.reasons.clone(),
         });
         if choice.no_open_work {
             self.finish_planned(now, choice.rationale, effects);
             return;
+        }
+        if iteration == 1 && !signals.interrupted {
+            let inputs = suitability::Inputs {
+                autonomy: self.limits.autonomy,
+                floor: self.limits.confidence_floor,
+                confidence: Some(choice.confidence),
+                ci: signals.ci,
+                resources: Some(verdict.tier),
+                runs: &recent_runs,
+            };
+            if self.forbidden(now, &inputs, effects) {
+                return;
+            }
         }
         match choice.mode {
             Some(mode) if choice.confidence >= self.limits.confidence_threshold => {
@@ -299,6 +322,23 @@ impl Run {
             }
             mode => self.not_sure(now, iteration, mode, choice.confidence, effects),
         }
+    }
+
+    /// The pre-launch verdict (design §7); whether it ended the run.
+    fn forbidden(&mut self, now: Now, inputs: &suitability::Inputs<'_>, effects: &mut Effects) -> bool {
+        if inputs.autonomy == Autonomy::Off {
+            return false;
+        }
+        let verdict = suitability::judge(inputs);
+        effects.publish(RunEvent::VerdictJudged { autonomy: inputs.autonomy, verdict: verdict.clone() });
+        if !verdict.forbids_start(inputs.autonomy) {
+            return false;
+        }
+        let mut end = self.end(now);
+        end.detail = Some(verdict.rationale);
+        end.verdict_no = true;
+        self.close(end, effects);
+        true
     }
 
     fn not_sure(
@@ -492,6 +532,7 @@ impl Run {
             failure_class: None,
             needs_person: false,
             fallback_to_manual: false,
+            verdict_no: false,
             work_done: self.work_done,
             stopped_by: self.stop.map(|(_, by)| by),
             iterations: self.iterations,

@@ -10,6 +10,7 @@ use super::evidence::Evidence;
 use super::fact::Fact;
 use super::hand_over::Closing;
 use super::kill_switch::Stall;
+use super::next_session;
 use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Verification, Work};
 use super::session_report::{BlockedOn, ReportStatus, SessionReport};
@@ -430,6 +431,15 @@ impl Session {
         self.stage = Stage::Settling(end);
     }
 
+    /// The report with the numbers that count.
+    fn counted(&self) -> Option<SessionReport> {
+        let mut report = self.report.clone()?;
+        report.effectiveness.planned_issues = self.checked.planned;
+        report.effectiveness.completed = self.checked.completed;
+        report.effectiveness.carryover = self.checked.carryover;
+        Some(report)
+    }
+
     /// Everything is known: what counts, and what is written down.
     fn settled(&mut self, end: SessionEnd, shared: &mut Shared<'_>) {
         self.checked = claims::check(&claims::Evidence {
@@ -441,7 +451,7 @@ impl Session {
             agents_failed: self.agents_failed,
         });
         let closing = Closing {
-            fields: super::signals::StateFields::default(),
+            fields: self.counted().map(|report| next_session::state_fields(&report)).unwrap_or_default(),
             hand_over: self.context.hand_over.after(&self.conversation.id, self.report.as_ref()),
         };
         let spend = shared.books.ledger.session();

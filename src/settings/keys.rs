@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::key::{Group, Setting, Spec, closest};
 use super::kinds::{Choice, Flag, List, Number, OptionalFile, OptionalText, Pauses, Program, Text};
 use super::{Billing, Chain, FollowUps, Forge};
+use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
-use crate::core::suitability::Autonomy;
 
 /// All settings, in the order of help and tables.
 pub static ALL: [&dyn Setting; 39] = [

@@ -19,8 +19,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
-use crate::core::suitability::Autonomy;
 
 pub mod env_vars;
 pub mod error;

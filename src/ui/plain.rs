@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::text::{TextOptions, Tone, instant, plural, span, span_of_seconds, stopwatch};
 use crate::core::outcome::Class;
 use crate::core::published::{Purpose, ReportSource, RunEvent};
+use crate::core::suitability::{Gate, GateName};
 
 /// Columns of the time stamp and the gap after it.
 const INDENT: usize = 10;
@@ -205,6 +206,15 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
             let why = state.foreign(rationale, what.len() + sure.len() + 12);
             let tone = if mode.is_some() && confidence >= threshold { Tone::Plain } else { Tone::Warn };
             EntryText::new(tone, format!("next: {what} ({sure}): {why}"))
+        }
+        RunEvent::VerdictJudged { autonomy, verdict } => {
+            // Too little confidence ends in a person's choice anyway, and that has words of its own.
+            let against = |gate: &Gate| !gate.passed && gate.name != GateName::Confidence;
+            let quiet = !verdict.forbids_start(*autonomy) && !verdict.gates.iter().any(against);
+            if quiet && !verbose {
+                return None;
+            }
+            long::verdict(*autonomy, verdict, state)
         }
         RunEvent::SwitchesChecked { phase, hit, detail, .. } => {
             if !verbose {

@@ -142,6 +142,7 @@ impl ProgressState {
             | RunEvent::DeadRunFound { .. }
             | RunEvent::ResourcesJudged { .. }
             | RunEvent::Surveyed { .. }
+            | RunEvent::VerdictJudged { .. }
             | RunEvent::ModeSelected { .. }
             | RunEvent::SwitchesChecked { .. }
             | RunEvent::TurnStarted { .. }

@@ -100,6 +100,9 @@ pub(crate) fn events() -> Vec<(i64, RunEvent)> {
         (
             1,
             RunEvent::ModeSelected {
+                alternatives: Vec::new(),
+                pressure: Default::default(),
+                reasons: Vec::new(),
                 iteration: 1,
                 mode: Some(Mode::Feature),
                 confidence: 0.9,

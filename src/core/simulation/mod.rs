@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::autonomy::Autonomy;
 use super::event::{Effect, Event, Launch, RunEnd, SessionClose, StopLevel, StopStep, Survey};
 use super::evidence::{AttemptEnd, Exit};
 use super::fact::Fact;
@@ -59,6 +60,8 @@ fn limits() -> Limits {
         exit_grace: secs(15),
         chain: Chain::Fresh,
         verify: false,
+        autonomy: Autonomy::Advisory,
+        confidence_floor: 0.5,
         answer_after: None,
         recovery: Policy { backoff: vec![secs(5), secs(30)], max_wait: secs(6 * 3600) },
         jitter: secs(7),

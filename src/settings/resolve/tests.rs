@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
-use crate::core::suitability::Autonomy;
 use crate::settings::Chain;
 use crate::settings::key::Setting;
 use crate::settings::{FollowUps, Forge};

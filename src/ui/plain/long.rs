@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{EntryText, PlainState, list};
+use crate::core::autonomy::Autonomy;
 use crate::core::published::{RunEvent, TaskOutcome, Verification};
 use crate::core::signals::Signals;
+use crate::core::suitability::Verdict;
 use crate::ui::text::{Tone, clean_lines, count, dollars, hours, known_cost, plural, span, span_of_seconds};
 use crate::ui::words::{measured_tokens, result_words, source_lines, work_words};
 
@@ -151,6 +153,22 @@ fn task_lines(tasks: &TaskOutcome) -> Vec<String> {
     lines.extend(tasks.still_open.iter().map(|task| format!("still open: {task}")));
     lines.extend(tasks.unknown_claims.iter().map(|task| format!("reported done, but no known task: {task}")));
     lines
+}
+
+/// The pre-launch verdict, with what speaks against the start.
+pub(super) fn verdict(autonomy: Autonomy, verdict: &Verdict, state: &PlainState) -> EntryText {
+    let (tone, words) = match (verdict.suitable, verdict.forbids_start(autonomy)) {
+        (true, _) => (Tone::Plain, "this run may start unattended"),
+        (false, true) => (Tone::Bad, "this run may not start unattended (--autonomy autonomous-gated)"),
+        (false, false) => {
+            (Tone::Warn, "this run should not start unattended; it does all the same (--autonomy advisory)")
+        }
+    };
+    let mut entry = EntryText::new(tone, format!("pre-launch verdict: {words}"));
+    for gate in verdict.gates.iter().filter(|gate| !gate.passed) {
+        entry = entry.with(Tone::Warn, format!("{}: {}", gate.name, state.foreign(&gate.why, 12)));
+    }
+    entry
 }
 
 /// The sources of the choice, one a line.

@@ -63,6 +63,9 @@ fn each_event_in_its_words() {
     check(RunEvent::Warning { text: "disk\nnearly\u{1b}[2Jfull".into() }, Some("warning: disk nearlyfull"));
     check(
         RunEvent::ModeSelected {
+            alternatives: Vec::new(),
+            pressure: Default::default(),
+            reasons: Vec::new(),
             iteration: 1,
             mode: None,
             confidence: 0.0,
