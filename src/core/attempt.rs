@@ -115,7 +115,7 @@ impl Running {
                     self.end(StopCause::Operator, StopStep::Terminate, shared);
                 }
             }
-            TimerKind::Backoff | TimerKind::LimitReset => {}
+            TimerKind::Backoff | TimerKind::LimitReset | TimerKind::PeerPoll => {}
         }
     }
 }

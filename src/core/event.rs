@@ -13,7 +13,7 @@ use super::fact::Fact;
 use super::kill_switch::KillSwitch;
 use super::mode::Mode;
 use super::outcome::Class;
-use super::published::{Purpose, ReportSource, RunEvent, Tokens, Verification, Work};
+use super::published::{PeerSession, Purpose, ReportSource, RunEvent, Tokens, Verification, Work};
 use super::resources::ResourceVerdict;
 use super::session_report::SessionReport;
 use super::signals::Signals;
@@ -55,6 +55,9 @@ pub enum Event {
         /// Other Claude process trees, when known.
         peers: Option<u32>,
     },
+    /// Answer to [`Effect::LookForPeers`]: the Claude sessions of others that work in this tree, as far as can
+    /// be told.
+    PeersHere(Vec<PeerSession>),
     /// Answer to [`Effect::Survey`].
     Surveyed(Signals),
     /// Answer to [`Effect::Snapshot`].
@@ -211,6 +214,9 @@ pub struct RunEnd {
     pub needs_person: bool,
     /// Iteration 1 fell back to manual.
     pub fallback_to_manual: bool,
+    /// The Claude sessions that were still at work in this tree when the grace for them was over. Not empty:
+    /// they ended the run (exit code 5).
+    pub peers: Vec<PeerSession>,
     /// A session reported that there is nothing left to do.
     pub work_done: bool,
     /// The signal or command that asked for the end.
@@ -238,6 +244,8 @@ pub struct RunEnd {
 pub enum Effect {
     /// Look at the machine.
     Sample,
+    /// Look whether other Claude sessions work in this tree.
+    LookForPeers,
     /// Gather the signals for the choice of the next session.
     Survey,
     /// Remember the state of the repository: a session begins.

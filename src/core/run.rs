@@ -1,14 +1,15 @@
 //! The run loop of design §4 as a state machine: `step(now, event) → effects`.
 //!
 //! ```text
-//! Start → Looking (sample, survey, snapshot) → switches → mode → confidence
-//!           ↑                                                        │
-//!           └── switches ← recorded ← measured ← Session ←───────────┘        → Finish
+//! Start → Looking (sample, peers, survey, snapshot) → switches → peers → mode → confidence
+//!           ↑ ↑                                                    │               │
+//!           │ └───────────────────── Waiting ←────────────────────┘               │
+//!           └── switches ← recorded ← measured ← Session ←─────────────────────────┘    → Finish
 //! ```
 //!
-//! The order of the checks is design §4's: abort, sessions, hours, tokens, cost, overload, mode,
-//! confidence; after a session stall, spiral, failed wave, carry-over, abort. An iteration is counted before
-//! the checks that follow its session. The core makes no ids up and reads no clock.
+//! The order of the checks is design §4's: abort, sessions, hours, tokens, cost, overload, peers in the same
+//! tree, mode, confidence; after a session stall, spiral, failed wave, carry-over, abort. An iteration is
+//! counted before the checks that follow its session. The core makes no ids up and reads no clock.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::event::{Effect, Effects, Event, RunEnd, StopLevel};
 use super::kill_switch::{self, Fired, KillSwitch};
 use super::mode::{self, Mode};
 use super::outcome::Class;
-use super::published::{Purpose, RunEvent, SignalReading, SwitchInputs};
+use super::published::{PeerSession, Purpose, RunEvent, SignalReading, SwitchInputs};
 use super::recovery::Policy;
 use super::resources::ResourceVerdict;
 use super::session::{Session, SessionEnd};
@@ -25,6 +26,9 @@ use super::session_report::ReportStatus;
 use super::signals::Signals;
 use super::time::Now;
 use super::turn::{Books, Shared};
+use peers::PeerWait;
+
+mod peers;
 
 /// What the next iteration does with the conversation of the last one (`--chain`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +72,10 @@ pub struct Limits {
     pub verify: bool,
     /// Recovery of turns.
     pub recovery: Policy,
+    /// `--peer-grace`.
+    pub peer_grace: Duration,
+    /// `--allow-peers`.
+    pub allow_peers: bool,
     /// Added to a limit's reset so that not everybody comes back in the same second.
     pub jitter: Duration,
 }
@@ -93,6 +101,8 @@ pub struct Inherited {
 enum State {
     Idle,
     Looking(Looking),
+    /// For other Claude sessions in this tree to end.
+    Waiting(PeerWait),
     InSession(Box<Session>),
     Done,
 }
@@ -102,6 +112,8 @@ struct Looking {
     verdict: Option<(ResourceVerdict, Option<u32>)>,
     signals: Option<Signals>,
     snapshot: bool,
+    /// Others at work in this tree.
+    here: Option<Vec<PeerSession>>,
 }
 
 /// A run.
@@ -123,6 +135,8 @@ pub struct Run {
     stalls: u32,
     ids: Vec<String>,
     journal_failure: Option<String>,
+    /// It was said that others work in this tree (`--allow-peers`).
+    told_of_peers: bool,
 }
 
 /// Spare conversation ids a session may use up by fresh starts.
@@ -148,6 +162,7 @@ impl Run {
             stalls: 0,
             ids,
             journal_failure: None,
+            told_of_peers: false,
         }
     }
 
@@ -168,7 +183,7 @@ impl Run {
     pub fn running_attempt(&self) -> Option<u32> {
         match &self.state {
             State::InSession(session) => session.running(),
-            State::Idle | State::Looking(_) | State::Done => None,
+            State::Idle | State::Looking(_) | State::Waiting(_) | State::Done => None,
         }
     }
 
@@ -189,6 +204,7 @@ impl Run {
             }
             Event::Suspended { asleep } => {
                 effects.publish(RunEvent::Suspended { asleep_seconds: asleep.as_secs_f64() });
+                self.lengthen_peer_grace(asleep);
                 self.forward(now, Event::Suspended { asleep }, &mut effects);
             }
             Event::Sampled { verdict, peers } => {
@@ -197,6 +213,7 @@ impl Run {
                 }
                 self.looked(now, &mut effects);
             }
+            Event::PeersHere(here) => self.peers_seen(now, here, &mut effects),
             Event::Surveyed(signals) => {
                 if let State::Looking(looking) = &mut self.state {
                     looking.signals = Some(signals);
@@ -218,6 +235,7 @@ impl Run {
                 self.journal_failure.get_or_insert(why);
                 self.forward(now, Event::Recorded(Ok(())), &mut effects);
             }
+            Event::Timer(timer) if self.is_peer_poll(timer) => effects.push(Effect::LookForPeers),
             event @ (Event::Inspected { .. }
             | Event::Found { .. }
             | Event::AttemptOver { .. }
@@ -237,19 +255,24 @@ impl Run {
     fn look(&mut self, effects: &mut Effects) {
         self.state = State::Looking(Looking::default());
         effects.push(Effect::Sample);
+        effects.push(Effect::LookForPeers);
         effects.push(Effect::Survey);
         effects.push(Effect::Snapshot);
     }
 
     /// Everything has been looked at: the checks before a session, in their order.
     fn looked(&mut self, now: Now, effects: &mut Effects) {
+        if !self.peers_known() {
+            return;
+        }
         let (verdict, peers, signals) = match &mut self.state {
             State::Looking(Looking {
                 verdict: Some((verdict, peers)),
                 signals: Some(signals),
                 snapshot: true,
+                ..
             }) => (verdict.clone(), *peers, signals.clone()),
-            State::Idle | State::Looking(_) | State::InSession(_) | State::Done => return,
+            State::Idle | State::Looking(_) | State::Waiting(_) | State::InSession(_) | State::Done => return,
         };
         self.has_prompt = signals.prompt;
         let iteration = self.iterations + 1;
@@ -267,6 +290,9 @@ impl Run {
         effects.publish(checked(iteration, "before", inputs, fired.as_ref()));
         if let Some(fired) = fired {
             self.finish(now, Some(fired), None, effects);
+            return;
+        }
+        if self.held_by_peers(now, iteration, effects) {
             return;
         }
         let signals = Signals { interrupted: self.interrupted.is_some(), ..signals };
@@ -443,6 +469,7 @@ impl Run {
         self.stop = Some((level, by));
         effects.publish(RunEvent::StopRequested { level: level.as_str().to_owned(), by: by.to_owned() });
         self.forward(now, Event::Stop { level, by }, effects);
+        self.stop_waiting(now, effects);
     }
 
     fn aborted(&self, words: &str) -> Option<Fired> {
@@ -479,6 +506,7 @@ impl Run {
             failure_class: None,
             needs_person: false,
             fallback_to_manual: false,
+            peers: Vec::new(),
             work_done: self.work_done,
             stopped_by: self.stop.map(|(_, by)| by),
             iterations: self.iterations,

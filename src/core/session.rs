@@ -166,6 +166,7 @@ impl Session {
             | Event::Recorded(_)
             | Event::Start
             | Event::Sampled { .. }
+            | Event::PeersHere(_)
             | Event::Surveyed(_)
             | Event::Snapshotted
             | Event::Spawned { .. }

@@ -48,6 +48,8 @@ pub enum TimerKind {
     Backoff,
     /// Waiting for a usage limit to reset.
     LimitReset,
+    /// The next look whether another Claude session still works in this tree.
+    PeerPoll,
 }
 
 /// A timer as it leaves the core and as it comes back.

@@ -50,7 +50,7 @@ pub(super) struct Books {
 }
 
 impl Books {
-    fn next_epoch(&mut self) -> u64 {
+    pub(super) fn next_epoch(&mut self) -> u64 {
         self.epoch += 1;
         self.epoch
     }

@@ -8,6 +8,7 @@
 mod loop_tests;
 mod model_tests;
 mod oracle;
+mod peer_tests;
 mod script;
 mod turn_tests;
 
@@ -21,7 +22,7 @@ use super::evidence::{AttemptEnd, Exit};
 use super::fact::Fact;
 use super::kill_switch::KillSwitch;
 use super::outcome::Class;
-use super::published::{RunEvent, Verification, Work};
+use super::published::{PeerSession, RunEvent, Verification, Work};
 use super::recovery::Policy;
 use super::resources::{self, Reading, Sample};
 use super::run::{Chain, Inherited, Limits, Run};
@@ -59,6 +60,8 @@ fn limits() -> Limits {
         chain: Chain::Fresh,
         verify: false,
         recovery: Policy { backoff: vec![secs(5), secs(30)], max_wait: secs(6 * 3600) },
+        peer_grace: secs(300),
+        allow_peers: false,
         jitter: secs(7),
     }
 }
@@ -107,6 +110,8 @@ struct World {
     /// Signals of the next surveys; then a prompt.
     surveys: VecDeque<Signals>,
     sample: Sample,
+    /// Claude sessions of others in this tree: process, and from when until when they live, from the start.
+    others: Vec<(u32, Duration, Duration)>,
     /// How long measuring takes.
     measure: Duration,
     verifications: VecDeque<bool>,
@@ -141,6 +146,7 @@ impl World {
             live: None,
             surveys: VecDeque::new(),
             sample: Sample::default(),
+            others: Vec::new(),
             measure: secs(0),
             verifications: VecDeque::new(),
             work: Some(Work::default()),
@@ -315,6 +321,7 @@ impl World {
                 let peers = self.sample.peers.value().map(|peers| u32::try_from(*peers).unwrap());
                 pending.push_back(Event::Sampled { verdict: resources::judge(&self.sample, 8), peers });
             }
+            Effect::LookForPeers => pending.push_back(Event::PeersHere(self.peers_here())),
             Effect::Survey => {
                 let prompt = Signals { prompt: true, ..Signals::default() };
                 pending.push_back(Event::Surveyed(self.surveys.pop_front().unwrap_or(prompt)));

@@ -57,6 +57,7 @@ fn defaults_are_those_of_the_design() {
             exit_grace: Duration::from_secs(15),
             max_wait: Duration::from_hours(6),
             turn_backoff: vec![Duration::from_secs(5), Duration::from_secs(30)],
+            peer_grace: Duration::from_mins(5),
         },
         work: Work {
             mode: None,
@@ -76,7 +77,7 @@ fn defaults_are_those_of_the_design() {
             args: Vec::new(),
             billing: crate::settings::Billing::Inherit,
         },
-        safety: Safety { dry_run: false, allow_nested: false },
+        safety: Safety { dry_run: false, allow_nested: false, allow_peers: false },
     };
     assert_eq!(resolved.settings, expected);
 }
