@@ -251,7 +251,8 @@ fn stops(settings: &Settings, would_start: bool) -> Vec<String> {
     ));
     if !settings.safety.allow_peers {
         stops.push(
-            "another Claude session stays at work in this tree for longer than the peer grace".to_owned(),
+            "another Claude session stays at work in this tree for longer than the peer grace (exit 5)"
+                .to_owned(),
         );
     }
     stops

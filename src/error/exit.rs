@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn switches() {
         let check = |switch, code| {
-            assert_eq!(of_run(Some(switch), None, false, false, None).code(), code, "{switch}")
+            assert_eq!(of_run(Some(switch), None, false, false, None).code(), code, "{switch}");
         };
         check(KillSwitch::MaxSessionsReached, 0);
         check(KillSwitch::MaxHoursExceeded, 0);

@@ -252,6 +252,7 @@ mod tests {
     const STRANGER: u32 = u32::MAX >> 1;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a fixture")]
     fn sessions_are_told_by_where_they_work() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);

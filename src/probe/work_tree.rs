@@ -22,6 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a fixture")]
     fn the_nearest_repository_decides() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("repo");
