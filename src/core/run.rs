@@ -98,7 +98,6 @@ pub struct Inherited {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a run has one state")]
 enum State {
     Idle,
     Looking(Looking),

@@ -185,8 +185,8 @@ mod tests {
         // Ours is 5, below the shell 1.
         let ours = vec![other(1, 0), other(5, 1), claude(6, 5), other(7, 6), claude(8, 7)];
         let with = |rows: &[ProcessRow]| [ours.clone(), rows.to_vec()].concat();
-        let table: Vec<(&str, Vec<ProcessRow>, &[u32], &[u32])> = vec![
-            ("ours are none", with(&[]), &[1, 5, 6, 7, 8], &[]),
+        let table = [
+            ("ours are none", with(&[]), &[1, 5, 6, 7, 8][..], &[][..]),
             ("one here", with(&[claude(20, 1)]), &[20], &[20]),
             ("one elsewhere", with(&[claude(20, 1)]), &[], &[]),
             ("only sessions are asked for", with(&[other(20, 1)]), &[20], &[]),
