@@ -159,6 +159,10 @@ pub struct RunArgs {
     #[arg(long, value_name = keys::MAX_WAIT.spec().metavar, help = keys::MAX_WAIT.help(), help_heading = DEADLINES,
         value_parser = parse_number, allow_negative_numbers = true)]
     pub max_wait: Option<f64>,
+    /// [`keys::PEER_GRACE`].
+    #[arg(long, value_name = keys::PEER_GRACE.spec().metavar, help = keys::PEER_GRACE.help(), help_heading = DEADLINES,
+        value_parser = parse_number, allow_negative_numbers = true)]
+    pub peer_grace: Option<f64>,
 
     /// [`keys::MODE`].
     #[arg(long, value_name = keys::MODE.spec.metavar, help = keys::MODE.help(), help_heading = WORK,
@@ -219,6 +223,10 @@ pub struct RunArgs {
     #[arg(long, value_name = keys::ALLOW_NESTED.spec.metavar, help = keys::ALLOW_NESTED.help(), help_heading = SAFETY,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub allow_nested: Option<bool>,
+    /// [`keys::ALLOW_PEERS`].
+    #[arg(long, value_name = keys::ALLOW_PEERS.spec.metavar, help = keys::ALLOW_PEERS.help(), help_heading = SAFETY,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub allow_peers: Option<bool>,
 
     /// Print what happens as JSON lines on stdout
     #[arg(long, help_heading = OUTPUT)]

@@ -133,6 +133,7 @@ fn layer(args: &RunArgs) -> Layer {
     layer.flag(&keys::TURN_TIMEOUT, args.turn_timeout.map(Raw::Number));
     layer.flag(&keys::EXIT_GRACE, args.exit_grace.map(Raw::Number));
     layer.flag(&keys::MAX_WAIT, args.max_wait.map(Raw::Number));
+    layer.flag(&keys::PEER_GRACE, args.peer_grace.map(Raw::Number));
     layer.flag(&keys::MODE, text(&args.mode));
     layer.flag(&keys::PROMPT, text(&args.prompt));
     layer.flag(&keys::PROMPT_FILE, path(&args.prompt_file));
@@ -148,6 +149,7 @@ fn layer(args: &RunArgs) -> Layer {
     layer.flag(&keys::CLAUDE_ARG, list(&args.claude_arg));
     layer.flag(&keys::DRY_RUN, args.dry_run.map(Raw::Flag));
     layer.flag(&keys::ALLOW_NESTED, args.allow_nested.map(Raw::Flag));
+    layer.flag(&keys::ALLOW_PEERS, args.allow_peers.map(Raw::Flag));
     layer
 }
 

@@ -39,6 +39,12 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
             step("autopilot --prompt 'what is to be done'    (the work in words)");
             step("autopilot --mode feature    (let a session choose)");
         }
+        Exit::AlreadyRunning => {
+            let pids: Vec<String> = end.peers.iter().map(|peer| peer.pid.to_string()).collect();
+            step(&format!("end the other Claude session (process {}), then:", pids.join(", ")));
+            step(&resume);
+            step(&format!("{resume} --allow-peers    (works beside it, in the same files)"));
+        }
         Exit::Interrupted | Exit::Terminated => step(&resume),
         Exit::Planned if end.work_done => step("git log    (the work was reported done: look it over)"),
         _ => match end.kill_switch {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::core::mode::Mode;
+use crate::core::published::{PeerSession, peer_words};
 use crate::core::resources::{self, ResourceVerdict};
 use crate::core::selector;
 use crate::core::signals::Signals;
@@ -56,6 +57,8 @@ struct Document {
     agents_per_wave: u32,
     resource_reasons: Vec<String>,
     peers: Option<u64>,
+    peers_here: Vec<PeerSession>,
+    peers_here_consequence: Option<String>,
     budgets: Vec<String>,
     deadlines: Vec<String>,
     command: Vec<String>,
@@ -73,7 +76,9 @@ pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
     let signals = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() };
     let choice = selector::select(&signals, false);
     let own = std::process::id();
-    let sample = Probe::new().sample(&|pid| pid == own);
+    let probe = Probe::new();
+    let sample = probe.sample(&|pid| pid == own);
+    let peers_here = driver::sessions_at_work(&probe, &repo.root);
     let verdict = resources::judge(&sample, settings.work.agents_per_wave);
     let limits = run::limits(settings);
     let would_start = choice.mode.is_some() && choice.confidence >= limits.confidence_threshold;
@@ -99,6 +104,8 @@ pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
         agents_per_wave: verdict.cap,
         resource_reasons: verdict.reasons.clone(),
         peers: sample.peers.value().copied(),
+        peers_here_consequence: (!peers_here.is_empty()).then(|| consequence(settings)),
+        peers_here,
         budgets: budgets(settings),
         deadlines: deadlines(settings),
         command,
@@ -145,6 +152,10 @@ fn layout_of(document: &Document) -> String {
     for reason in &document.resource_reasons {
         line("", reason);
     }
+    if let Some(consequence) = &document.peers_here_consequence {
+        let verb = if document.peers_here.len() == 1 { "works" } else { "work" };
+        line("peers", &format!("{} {verb} here, too: {consequence}", peer_words(&document.peers_here)));
+    }
     line("budgets", &document.budgets.join(", "));
     line("deadlines", &document.deadlines.join(", "));
     line("command", &shell_words(&document.command));
@@ -169,6 +180,15 @@ fn layout_of(document: &Document) -> String {
     }
     line("started", "nothing (--dry-run)");
     text
+}
+
+/// What a run would do about Claude sessions that work in the same tree.
+fn consequence(settings: &Settings) -> String {
+    match settings.deadlines.peer_grace {
+        _ if settings.safety.allow_peers => "the run would work beside it (--allow-peers)".to_owned(),
+        Duration::ZERO => "the run would end at once (exit 5)".to_owned(),
+        grace => format!("the run would wait for it at most {}, then end (exit 5)", text::span(grace)),
+    }
 }
 
 /// A command line that a shell would read back as the same words.
@@ -205,6 +225,7 @@ fn deadlines(settings: &Settings) -> Vec<String> {
         words("turn", deadlines.turn),
         words("exit grace", deadlines.exit_grace),
         words("limit wait", deadlines.max_wait),
+        words("peer grace", deadlines.peer_grace),
     ]
 }
 
@@ -229,6 +250,12 @@ fn stops(settings: &Settings, would_start: bool) -> Vec<String> {
         "resources are critical while more than {} peers run (resource-overload)",
         rules.peer_abort
     ));
+    if !settings.safety.allow_peers {
+        stops.push(
+            "another Claude session stays at work in this tree for longer than the peer grace (exit 5)"
+                .to_owned(),
+        );
+    }
     stops
         .push(format!("the confidence falls below {} (low-confidence-fallback)", rules.confidence_threshold));
     stops.push("a hang outlasts its recoveries (stall-timeout)".to_owned());

@@ -310,6 +310,8 @@ pub(super) fn limits(settings: &Settings) -> Limits {
             backoff: settings.deadlines.turn_backoff.clone(),
             max_wait: settings.deadlines.max_wait,
         },
+        peer_grace: settings.deadlines.peer_grace,
+        allow_peers: settings.safety.allow_peers,
         // Two to ten seconds, so that not everybody asks again in the same one.
         jitter: Duration::from_millis(2000 + u64::from(Uuid::new_v4().as_bytes()[0]) * 8000 / 255),
     }
@@ -398,10 +400,11 @@ fn conclude(
         "SIGHUP" => StopSignal::Hangup,
         _ => StopSignal::Terminate,
     });
+    let held = !end.peers.is_empty();
     let mut exit = if end.verdict_no {
         Exit::VerdictNo
     } else {
-        exit::of_run(end.kill_switch, end.failure_class, end.fallback_to_manual, signal)
+        exit::of_run(end.kill_switch, end.failure_class, end.fallback_to_manual, held, signal)
     };
     for record in &ended.unwritten {
         printer.warn(&format!("this record could not be written; keep it: {record}"));

@@ -115,7 +115,7 @@ impl Running {
                     self.end(StopCause::Operator, StopStep::Terminate, shared);
                 }
             }
-            TimerKind::Backoff | TimerKind::LimitReset | TimerKind::Escalation => {}
+            TimerKind::Backoff | TimerKind::LimitReset | TimerKind::PeerPoll | TimerKind::Escalation => {}
         }
     }
 }

@@ -15,7 +15,9 @@ use super::hand_over::{Closing, HandOver};
 use super::kill_switch::KillSwitch;
 use super::mode::Mode;
 use super::outcome::Class;
-use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Tokens, Verification, Work};
+use super::published::{
+    PeerSession, Purpose, ReportSource, RunEvent, TaskOutcome, Tokens, Verification, Work,
+};
 use super::resources::ResourceVerdict;
 use super::session_report::SessionReport;
 use super::signals::Signals;
@@ -78,6 +80,9 @@ pub enum Event {
         /// Other Claude process trees, when known.
         peers: Option<u32>,
     },
+    /// Answer to [`Effect::LookForPeers`]: the Claude sessions of others that work in this tree, as far as can
+    /// be told.
+    PeersHere(Vec<PeerSession>),
     /// Answer to [`Effect::Survey`].
     Surveyed(Box<Survey>),
     /// Answer to [`Effect::Snapshot`].
@@ -259,6 +264,9 @@ pub struct RunEnd {
     pub fallback_to_manual: bool,
     /// The pre-launch verdict forbade the start (exit code 4).
     pub verdict_no: bool,
+    /// The Claude sessions that were still at work in this tree when the grace for them was over. Not empty:
+    /// they ended the run (exit code 5).
+    pub peers: Vec<PeerSession>,
     /// A session reported that there is nothing left to do.
     pub work_done: bool,
     /// The signal or command that asked for the end.
@@ -286,6 +294,8 @@ pub struct RunEnd {
 pub enum Effect {
     /// Look at the machine.
     Sample,
+    /// Look whether other Claude sessions work in this tree.
+    LookForPeers,
     /// Gather the signals for the choice of the next session.
     Survey,
     /// Remember the state of the repository: a session begins.

@@ -5,6 +5,8 @@
 //! owned, serialisable and versioned: fields are only ever added, readers ignore what they do not know, and
 //! a change of meaning raises [`FORMAT`]. Nothing secret goes in: environment variables appear by name.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +59,35 @@ pub enum ReportSource {
     CloseTurn,
     /// Not handed in: derived from stream and git.
     Derived,
+}
+
+/// A Claude session of somebody else that is at work in the same working tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerSession {
+    /// Process id.
+    pub pid: u32,
+    /// Seconds since it was started.
+    pub age_seconds: u64,
+}
+
+impl fmt::Display for PeerSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (minutes, hours) = (self.age_seconds / 60, self.age_seconds / 3600);
+        write!(f, "{} (started ", self.pid)?;
+        match (hours, minutes) {
+            (0, 0) => write!(f, "{} s ago)", self.age_seconds),
+            (0, _) => write!(f, "{minutes} min ago)"),
+            (1..48, _) => write!(f, "{hours} h {} min ago)", minutes % 60),
+            _ => write!(f, "{} days ago)", hours / 24),
+        }
+    }
+}
+
+/// Sessions in words, to go into a sentence: `the Claude session 12 (started 3 min ago)`.
+#[must_use]
+pub fn peer_words(peers: &[PeerSession]) -> String {
+    let list: Vec<String> = peers.iter().map(ToString::to_string).collect();
+    format!("the Claude session{} {}", if peers.len() == 1 { "" } else { "s" }, list.join(", "))
 }
 
 /// A signal of the resource probe, judged (design §7).
@@ -464,6 +495,23 @@ pub enum RunEvent {
         /// How long it took, in seconds.
         waited_seconds: u64,
     },
+    /// Before a session: another Claude session is at work in this working tree, so this run waits for it to
+    /// end. Said again when other sessions take its place.
+    PeerWait {
+        /// Iteration about to start, from 1.
+        iteration: u32,
+        /// Who is at work here.
+        peers: Vec<PeerSession>,
+        /// Until when the run waits.
+        until: Timestamp,
+        /// The same, in seconds from now.
+        at_most_seconds: u64,
+    },
+    /// Nobody else is at work in this working tree any more.
+    PeerGone {
+        /// How long the run waited, in seconds.
+        waited_seconds: u64,
+    },
     /// The machine was asleep; deadlines got a fresh grace.
     Suspended {
         /// For how long, in seconds.
@@ -599,5 +647,28 @@ impl RunEvent {
                 | RunEvent::SessionEnded { .. }
                 | RunEvent::RunEnded { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_in_words() {
+        for (age_seconds, words) in [
+            (0, "7 (started 0 s ago)"),
+            (59, "7 (started 59 s ago)"),
+            (720, "7 (started 12 min ago)"),
+            (3_600, "7 (started 1 h 0 min ago)"),
+            (47 * 3_600 + 3_540, "7 (started 47 h 59 min ago)"),
+            (48 * 3_600, "7 (started 2 days ago)"),
+        ] {
+            let peer = PeerSession { pid: 7, age_seconds };
+            assert_eq!(peer.to_string(), words);
+            assert_eq!(peer_words(std::slice::from_ref(&peer)), format!("the Claude session {words}"));
+        }
+        let two = [7, 8].map(|pid| PeerSession { pid, age_seconds: 60 });
+        assert_eq!(peer_words(&two), "the Claude sessions 7 (started 1 min ago), 8 (started 1 min ago)");
     }
 }

@@ -1,14 +1,15 @@
 //! The run loop of design §4 as a state machine: `step(now, event) → effects`.
 //!
 //! ```text
-//! Start → Looking (sample, survey, snapshot) → switches → mode → confidence
-//!           ↑                                                        │
-//!           └── switches ← recorded ← measured ← Session ←───────────┘        → Finish
+//! Start → Looking (sample, peers, survey, snapshot) → switches → peers → mode → confidence
+//!           ↑ ↑                                                    │               │
+//!           │ └───────────────────── Waiting ←────────────────────┘               │
+//!           └── switches ← recorded ← measured ← Session ←─────────────────────────┘    → Finish
 //! ```
 //!
-//! The order of the checks is design §4's: abort, sessions, hours, tokens, cost, overload, mode,
-//! confidence; after a session stall, spiral, failed wave, carry-over, abort. An iteration is counted before
-//! the checks that follow its session. The core makes no ids up and reads no clock.
+//! The order of the checks is design §4's: abort, sessions, hours, tokens, cost, overload, peers in the same
+//! tree, mode, confidence; after a session stall, spiral, failed wave, carry-over, abort. An iteration is
+//! counted before the checks that follow its session. The core makes no ids up and reads no clock.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::event::{Effect, Effects, Event, RunEnd, StopLevel, Survey};
 use super::kill_switch::{self, Fired, KillSwitch};
 use super::mode::Mode;
 use super::outcome::Class;
-use super::published::{Purpose, RunEvent, SignalReading, SwitchInputs};
+use super::published::{PeerSession, Purpose, RunEvent, SignalReading, SwitchInputs};
 use super::recovery::Policy;
 use super::resources::ResourceVerdict;
 use super::selector;
@@ -29,6 +30,9 @@ use super::suitability;
 use super::task;
 use super::time::Now;
 use super::turn::{Books, LaunchContext, Shared};
+use peers::PeerWait;
+
+mod peers;
 
 /// What the next iteration does with the conversation of the last one (`--chain`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +83,10 @@ pub struct Limits {
     pub answer_after: Option<Duration>,
     /// Recovery of turns.
     pub recovery: Policy,
+    /// `--peer-grace`.
+    pub peer_grace: Duration,
+    /// `--allow-peers`.
+    pub allow_peers: bool,
     /// Added to a limit's reset so that not everybody comes back in the same second.
     pub jitter: Duration,
 }
@@ -104,6 +112,8 @@ pub struct Inherited {
 enum State {
     Idle,
     Looking(Looking),
+    /// For other Claude sessions in this tree to end.
+    Waiting(PeerWait),
     InSession(Box<Session>),
     Done,
 }
@@ -113,6 +123,8 @@ struct Looking {
     verdict: Option<(ResourceVerdict, Option<u32>)>,
     survey: Option<Box<Survey>>,
     snapshot: bool,
+    /// Others at work in this tree.
+    here: Option<Vec<PeerSession>>,
 }
 
 /// A run.
@@ -134,6 +146,8 @@ pub struct Run {
     stalls: u32,
     ids: Vec<String>,
     journal_failure: Option<String>,
+    /// It was said that others work in this tree (`--allow-peers`).
+    told_of_peers: bool,
 }
 
 /// Spare conversation ids a session may use up by fresh starts.
@@ -159,6 +173,7 @@ impl Run {
             stalls: 0,
             ids,
             journal_failure: None,
+            told_of_peers: false,
         }
     }
 
@@ -179,7 +194,7 @@ impl Run {
     pub fn running_attempt(&self) -> Option<u32> {
         match &self.state {
             State::InSession(session) => session.running(),
-            State::Idle | State::Looking(_) | State::Done => None,
+            State::Idle | State::Looking(_) | State::Waiting(_) | State::Done => None,
         }
     }
 
@@ -200,6 +215,7 @@ impl Run {
             }
             Event::Suspended { asleep } => {
                 effects.publish(RunEvent::Suspended { asleep_seconds: asleep.as_secs_f64() });
+                self.lengthen_peer_grace(asleep);
                 self.forward(now, Event::Suspended { asleep }, &mut effects);
             }
             Event::Sampled { verdict, peers } => {
@@ -208,6 +224,7 @@ impl Run {
                 }
                 self.looked(now, &mut effects);
             }
+            Event::PeersHere(here) => self.peers_seen(now, here, &mut effects),
             Event::Surveyed(survey) => {
                 if let State::Looking(looking) = &mut self.state {
                     looking.survey = Some(survey);
@@ -229,6 +246,7 @@ impl Run {
                 self.journal_failure.get_or_insert(why);
                 self.forward(now, Event::Recorded(Ok(())), &mut effects);
             }
+            Event::Timer(timer) if self.is_peer_poll(timer) => effects.push(Effect::LookForPeers),
             event @ (Event::Inspected { .. }
             | Event::Found { .. }
             | Event::AttemptOver { .. }
@@ -249,19 +267,24 @@ impl Run {
     fn look(&mut self, effects: &mut Effects) {
         self.state = State::Looking(Looking::default());
         effects.push(Effect::Sample);
+        effects.push(Effect::LookForPeers);
         effects.push(Effect::Survey);
         effects.push(Effect::Snapshot);
     }
 
     /// Everything has been looked at: the checks before a session, in their order.
     fn looked(&mut self, now: Now, effects: &mut Effects) {
+        if !self.peers_known() {
+            return;
+        }
         let (verdict, peers, survey) = match &mut self.state {
             State::Looking(Looking {
                 verdict: Some((verdict, peers)),
                 survey: Some(survey),
                 snapshot: true,
+                ..
             }) => (verdict.clone(), *peers, std::mem::take(survey)),
-            State::Idle | State::Looking(_) | State::InSession(_) | State::Done => return,
+            State::Idle | State::Looking(_) | State::Waiting(_) | State::InSession(_) | State::Done => return,
         };
         let Survey { signals, tasks, hand_over, recent_runs } = *survey;
         self.has_prompt = signals.prompt;
@@ -280,6 +303,9 @@ impl Run {
         effects.publish(switches_checked(iteration, "before", inputs, fired.as_ref()));
         if let Some(fired) = fired {
             self.finish(now, Some(fired), None, effects);
+            return;
+        }
+        if self.held_by_peers(now, iteration, effects) {
             return;
         }
         let signals = Signals { interrupted: self.interrupted.is_some(), ..signals };
@@ -496,6 +522,7 @@ impl Run {
         self.stop = Some((level, by));
         effects.publish(RunEvent::StopRequested { level: level.as_str().to_owned(), by: by.to_owned() });
         self.forward(now, Event::Stop { level, by }, effects);
+        self.stop_waiting(now, effects);
     }
 
     fn aborted(&self, words: &str) -> Option<Fired> {
@@ -533,6 +560,7 @@ impl Run {
             needs_person: false,
             fallback_to_manual: false,
             verdict_no: false,
+            peers: Vec::new(),
             work_done: self.work_done,
             stopped_by: self.stop.map(|(_, by)| by),
             iterations: self.iterations,

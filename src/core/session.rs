@@ -208,6 +208,7 @@ impl Session {
             | Event::Recorded(_)
             | Event::Start
             | Event::Sampled { .. }
+            | Event::PeersHere(_)
             | Event::Surveyed(_)
             | Event::Snapshotted
             | Event::Spawned { .. }

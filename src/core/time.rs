@@ -50,6 +50,8 @@ pub enum TimerKind {
     LimitReset,
     /// Waiting for a person to answer a question (`--escalation-timeout`).
     Escalation,
+    /// The next look whether another Claude session still works in this tree.
+    PeerPoll,
 }
 
 /// A timer as it leaves the core and as it comes back.

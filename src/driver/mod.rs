@@ -12,6 +12,7 @@
 pub mod clock;
 mod launch;
 mod liveness;
+mod peers;
 mod records;
 mod signals;
 mod timers;
@@ -47,6 +48,7 @@ use crate::tasks::{TaskKind, Tasks};
 use crate::transcript;
 
 pub use launch::{billing_notice, environment, planned_argv};
+pub use peers::sessions_at_work;
 use signals::Signals;
 use timers::Timers;
 
@@ -278,6 +280,10 @@ impl Driver<'_> {
             Effect::Sample => {
                 let event = self.sample();
                 self.pending.push_back(event);
+            }
+            Effect::LookForPeers => {
+                let here = sessions_at_work(&self.probe, &self.setup.repo.root);
+                self.pending.push_back(Event::PeersHere(here));
             }
             Effect::Survey => self.survey(),
             Effect::Snapshot => {

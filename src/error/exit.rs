@@ -23,7 +23,7 @@ pub enum Exit {
     ManualFallback = 3,
     /// The pre-launch verdict is "no".
     VerdictNo = 4,
-    /// Another autopilot holds the repository.
+    /// Another autopilot or a Claude session holds the repository.
     AlreadyRunning = 5,
     /// `low-confidence-fallback`.
     LowConfidence = 10,
@@ -120,7 +120,9 @@ impl Exit {
             Exit::Usage => "wrong command line or configuration",
             Exit::ManualFallback => "not sure enough to start the first session; a person chooses",
             Exit::VerdictNo => "the pre-launch verdict said no",
-            Exit::AlreadyRunning => "another autopilot holds this repository, or this one runs inside a run",
+            Exit::AlreadyRunning => {
+                "another autopilot or a Claude session holds this repository, or this one runs inside a run"
+            }
             Exit::LowConfidence => "not sure enough what to do next after the first session",
             Exit::ResourceOverload => "the machine is short of resources and many peers run",
             Exit::Stall => "a session hung and could not be healed",
@@ -158,16 +160,19 @@ pub enum StopSignal {
 /// The exit code of a run that got as far as writing its record.
 ///
 /// `failure` counts where `failed-wave` fired (20 to 24 are recorded as that switch, design §3) and where no
-/// switch fired because the run never got to its first iteration. `fallback` is `fallback_to_manual`. A
-/// `user-abort` without a signal was asked for from outside and counts like SIGTERM.
+/// switch fired because the run never got to its first iteration. `fallback` is `fallback_to_manual`; `held`:
+/// another Claude session was at work in the tree for longer than `--peer-grace`. A `user-abort` without a signal
+/// was asked for from outside and counts like SIGTERM.
 #[must_use]
 pub fn of_run(
     kill_switch: Option<KillSwitch>,
     failure: Option<Class>,
     fallback: bool,
+    held: bool,
     signal: Option<StopSignal>,
 ) -> Exit {
     match kill_switch {
+        None if held => Exit::AlreadyRunning,
         None if fallback => Exit::ManualFallback,
         None => failure.map_or(Exit::Planned, of_failure),
         Some(
@@ -267,15 +272,22 @@ mod tests {
 
     #[test]
     fn run_without_a_switch() {
-        assert_eq!(of_run(None, None, false, None).code(), 0);
-        assert_eq!(of_run(None, None, true, None).code(), 3);
-        assert_eq!(of_run(None, Some(Class::BinaryMissing), false, None).code(), 23);
+        assert_eq!(of_run(None, None, false, false, None).code(), 0);
+        assert_eq!(of_run(None, None, true, false, None).code(), 3);
+        assert_eq!(of_run(None, Some(Class::BinaryMissing), false, false, None).code(), 23);
+    }
+
+    #[test]
+    fn a_repository_that_others_work_in() {
+        assert_eq!(of_run(None, None, false, true, None).code(), 5);
+        assert_eq!(of_run(Some(KillSwitch::UserAbort), None, false, true, None).code(), 143);
     }
 
     #[test]
     fn switches() {
-        let check =
-            |switch, code| assert_eq!(of_run(Some(switch), None, false, None).code(), code, "{switch}");
+        let check = |switch, code| {
+            assert_eq!(of_run(Some(switch), None, false, false, None).code(), code, "{switch}");
+        };
         check(KillSwitch::MaxSessionsReached, 0);
         check(KillSwitch::MaxHoursExceeded, 0);
         check(KillSwitch::TokenBudgetExceeded, 0);
@@ -291,7 +303,7 @@ mod tests {
     #[test]
     fn planned_switches_are_those_of_the_core() {
         for switch in KillSwitch::ALL {
-            let exit = of_run(Some(switch), None, false, None);
+            let exit = of_run(Some(switch), None, false, false, None);
             assert_eq!(switch.is_planned(), exit == Exit::Planned, "{switch}");
         }
     }
@@ -301,14 +313,14 @@ mod tests {
         for (signal, code) in
             [(StopSignal::Interrupt, 130), (StopSignal::Terminate, 143), (StopSignal::Hangup, 143)]
         {
-            assert_eq!(of_run(Some(KillSwitch::UserAbort), None, false, Some(signal)).code(), code);
+            assert_eq!(of_run(Some(KillSwitch::UserAbort), None, false, false, Some(signal)).code(), code);
         }
     }
 
     #[test]
     fn failures_that_need_a_person() {
         let check = |failure, code| {
-            let exit = of_run(Some(KillSwitch::FailedWave), Some(failure), false, None);
+            let exit = of_run(Some(KillSwitch::FailedWave), Some(failure), false, false, None);
             assert_eq!(exit.code(), code, "{failure:?}");
         };
         check(Class::Auth, 20);
@@ -325,11 +337,11 @@ mod tests {
     #[test]
     fn failure_does_not_hide_another_switch() {
         let failure = Some(Class::UsageLimit);
-        assert_eq!(of_run(Some(KillSwitch::MaxHoursExceeded), failure, false, None).code(), 0);
+        assert_eq!(of_run(Some(KillSwitch::MaxHoursExceeded), failure, false, false, None).code(), 0);
         assert_eq!(
-            of_run(Some(KillSwitch::UserAbort), failure, false, Some(StopSignal::Interrupt)).code(),
+            of_run(Some(KillSwitch::UserAbort), failure, false, false, Some(StopSignal::Interrupt)).code(),
             130
         );
-        assert_eq!(of_run(Some(KillSwitch::StallTimeout), failure, false, None).code(), 12);
+        assert_eq!(of_run(Some(KillSwitch::StallTimeout), failure, false, false, None).code(), 12);
     }
 }

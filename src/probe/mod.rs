@@ -20,6 +20,7 @@ mod meminfo;
 mod peers;
 mod proc_table;
 mod system;
+mod work_tree;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,26 @@ impl Probe {
                 peers: Reading::Failed(why()),
                 ..Sample::default()
             }
+        }
+    }
+
+    /// The process ids of the Claude sessions, other than that of `own`, that work in the working tree whose top
+    /// is `root`, in rising order. A directory that cannot be read counts as another one.
+    ///
+    /// A session that `own` runs in is no peer of it, and where a nested repository or a linked worktree
+    /// begins, this working tree ends.
+    pub fn sessions_in(&self, root: &Path, own: u32) -> Vec<u32> {
+        // The kernel names directories without links.
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let is_here = |dir: Option<PathBuf>| dir.is_some_and(|dir| work_tree::contains(&root, &dir));
+        if self.root.join("proc/meminfo").exists() {
+            let directory = |pid: u32| std::fs::read_link(self.root.join(format!("proc/{pid}/cwd"))).ok();
+            let table = proc_table::read(&self.root).unwrap_or_default();
+            peers::sessions_here(&table, own, &|pid| is_here(directory(pid)))
+        } else if self.root == Path::new("/") {
+            system::sessions_in(own, &|dir| is_here(Some(dir.to_owned())))
+        } else {
+            Vec::new()
         }
     }
 
@@ -202,6 +223,68 @@ mod tests {
         assert!(sample.swap_used.value().is_some(), "{sample:?}");
         assert_eq!(sample.peers, Reading::Value(0), "all of them are ours");
         assert_ne!(judge(&sample, 8).tier, Tier::Unknown);
+    }
+
+    /// A process that passes for a Claude session.
+    struct Session(std::process::Child);
+
+    impl Session {
+        #[expect(clippy::disallowed_methods, reason = "a test of what the process table says")]
+        fn start(program: &Path, directory: &Path) -> Self {
+            let mut command = std::process::Command::new(program);
+            Session(command.arg("300").current_dir(directory).spawn().unwrap())
+        }
+
+        fn pid(&self) -> u32 {
+            self.0.id()
+        }
+    }
+
+    impl Drop for Session {
+        fn drop(&mut self) {
+            self.0.kill().unwrap();
+            self.0.wait().unwrap();
+        }
+    }
+
+    /// The tests of this program are run by a Claude session at times, and theirs are children of ours: so the
+    /// look is that of a process that has nothing to do with either.
+    const STRANGER: u32 = u32::MAX >> 1;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a fixture")]
+    fn sessions_are_told_by_where_they_work() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for folder in ["repo/.git", "repo/src", "repo/nested/.git", "elsewhere"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        std::fs::write(at("repo/.git/HEAD"), "").unwrap();
+        std::fs::write(at("repo/nested/.git/HEAD"), "").unwrap();
+        std::os::unix::fs::symlink(at("repo"), at("link")).unwrap();
+        let sleep = ["/bin/sleep", "/usr/bin/sleep"].map(Path::new);
+        let sleep = sleep.into_iter().find(|path| path.exists()).unwrap();
+        std::os::unix::fs::symlink(sleep, at("claude")).unwrap();
+
+        let here = |name: &str, own: u32| {
+            let by_hand = Probe::new().sessions_in(&at(name), own);
+            let root = at(name).canonicalize().unwrap();
+            let by_sysinfo = system::sessions_in(own, &|dir| work_tree::contains(&root, dir));
+            assert_eq!(by_hand, by_sysinfo);
+            by_hand
+        };
+        assert_eq!(here("repo", STRANGER), [0; 0]);
+        let one = Session::start(&at("claude"), &at("repo/src"));
+        let _no_session = Session::start(sleep, &at("repo"));
+        let _elsewhere = Session::start(&at("claude"), &at("elsewhere"));
+        let nested = Session::start(&at("claude"), &at("repo/nested"));
+        assert_eq!(here("repo", STRANGER), [one.pid()]);
+        assert_eq!(here("link", STRANGER), [one.pid()]);
+        assert_eq!(here("repo/nested", STRANGER), [nested.pid()]);
+        assert_eq!(here("repo", std::process::id()), [0; 0], "children are ours");
+        assert_eq!(here("repo", one.pid()), [0; 0], "nobody is a peer of itself");
+        drop(one);
+        assert_eq!(here("repo", STRANGER), [0; 0]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! so a process counts only when no ancestor of it is a Claude process, and never when it or an ancestor is
 //! ours. The name has to fit exactly: `claude-squad`, `vim claude` and `grep claude` are no sessions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,38 @@ pub fn count_peers(table: &[ProcessRow], is_ours: &dyn Fn(u32) -> bool) -> u64 {
     table.iter().filter(counts).count() as u64
 }
 
+/// The Claude sessions of `table` that work where `is_here` says, without that of `own` and the one it runs
+/// in: of each process tree the Claude processes that are here and below no other such process, by pid.
+/// `is_here` is asked about Claude processes only.
+///
+/// The tree around `own` is left out as a whole: a session that starts a run from inside (`--allow-nested`)
+/// waits for that run, and so do its helpers.
+pub(super) fn sessions_here(table: &[ProcessRow], own: u32, is_here: &dyn Fn(u32) -> bool) -> Vec<u32> {
+    let parents: HashMap<u32, u32> = table.iter().map(|row| (row.pid, row.parent)).collect();
+    let claudes: HashSet<u32> = table.iter().filter(|row| is_claude(row)).map(|row| row.pid).collect();
+    // Itself first. The table is not read at one moment: a reused id can make a circle.
+    let line =
+        |pid: u32| std::iter::successors(Some(pid), |pid| parents.get(pid).copied()).take(table.len() + 1);
+    let own_line: HashSet<u32> = line(own).collect();
+    let here: HashSet<u32> = claudes
+        .iter()
+        .copied()
+        .filter(|pid| !line(*pid).any(|above| above == own))
+        .filter(|pid| {
+            let root = line(*pid).filter(|above| claudes.contains(above)).last();
+            !root.is_some_and(|root| own_line.contains(&root))
+        })
+        .filter(|pid| is_here(*pid))
+        .collect();
+    let mut sessions: Vec<u32> = here
+        .iter()
+        .copied()
+        .filter(|pid| !line(*pid).any(|above| above != *pid && here.contains(&above)))
+        .collect();
+    sessions.sort_unstable();
+    sessions
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +175,35 @@ mod tests {
         ];
         for (name, rows, ours, expected) in table {
             assert_eq!(count_peers(&rows, &|pid| ours.contains(&pid)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn sessions_by_where_they_work() {
+        let claude = |pid, parent| row(pid, parent, "claude", &["claude"]);
+        let other = |pid, parent| row(pid, parent, "bash", &["bash"]);
+        // Ours is 5, below the shell 1.
+        let ours = vec![other(1, 0), other(5, 1), claude(6, 5), other(7, 6), claude(8, 7)];
+        let with = |rows: &[ProcessRow]| [ours.clone(), rows.to_vec()].concat();
+        let table = [
+            ("ours are none", with(&[]), &[1, 5, 6, 7, 8][..], &[][..]),
+            ("one here", with(&[claude(20, 1)]), &[20], &[20]),
+            ("one elsewhere", with(&[claude(20, 1)]), &[], &[]),
+            ("only sessions are asked for", with(&[other(20, 1)]), &[20], &[]),
+            ("several, by pid", with(&[claude(30, 1), claude(20, 1)]), &[30, 20], &[20, 30]),
+            ("its helpers are not counted", with(&[claude(20, 1), claude(21, 20)]), &[20, 21], &[20]),
+            ("a helper was sent here", with(&[claude(20, 1), other(21, 20), claude(22, 21)]), &[22], &[22]),
+            (
+                "we run inside a session, which has helpers",
+                vec![claude(3, 1), other(4, 3), other(5, 4), claude(6, 5), claude(9, 3)],
+                &[3, 6, 9],
+                &[],
+            ),
+            ("inside one, beside another", vec![claude(3, 1), other(5, 3), claude(20, 1)], &[3, 20], &[20]),
+            ("a circle of reused ids", with(&[claude(20, 21), other(21, 22), other(22, 20)]), &[20], &[20]),
+        ];
+        for (name, rows, here, expected) in table {
+            assert_eq!(sessions_here(&rows, 5, &|pid| here.contains(&pid)), expected, "{name}");
         }
     }
 }

@@ -2,10 +2,14 @@
 //!
 //! Built on every platform, so that it is type-checked and tested on Linux, too.
 
-use sysinfo::{MemoryRefreshKind, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
+use std::path::Path;
+
+use sysinfo::{
+    MemoryRefreshKind, Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind,
+};
 
 use super::FREE_PERCENT_COMMAND;
-use super::peers::{ProcessRow, count_peers};
+use super::peers::{ProcessRow, count_peers, sessions_here};
 use crate::core::resources::{Reading, Sample};
 
 pub(super) fn sample(is_ours: &dyn Fn(u32) -> bool) -> Sample {
@@ -46,6 +50,21 @@ pub(super) fn sample(is_ours: &dyn Fn(u32) -> bool) -> Sample {
         free_percent,
         pressure_avg10: Reading::Absent,
     }
+}
+
+/// The Claude sessions other than that of `own` whose working directory `is_here`.
+pub(super) fn sessions_in(own: u32, is_here: &dyn Fn(&Path) -> bool) -> Vec<u32> {
+    let Ok(mut system) = System::new() else { return Vec::new() };
+    let table = table(&mut system);
+    let directory_is_here = |pid: u32| {
+        // Asked for one by one: for every process of the host it would take long.
+        let mut one = System::new().ok()?;
+        let pid = Pid::from_u32(pid);
+        let what = ProcessRefreshKind::nothing().with_cwd(UpdateKind::Always).without_tasks();
+        one.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, what);
+        one.process(pid)?.cwd().map(is_here)
+    };
+    sessions_here(&table, own, &|pid| directory_is_here(pid).unwrap_or(false))
 }
 
 fn table(system: &mut System) -> Vec<ProcessRow> {

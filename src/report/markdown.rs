@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 
 use super::text::{cells, cost, heads, output, remarks, short_oid, totals};
 use super::{RunSummary, SessionSummary};
+use crate::core::published::peer_words;
 use crate::ui::text::{instant, one_line, plural, span};
 
 /// Longest piece of foreign text.
@@ -63,6 +64,18 @@ pub(super) fn report(summary: &RunSummary) -> String {
                 |seconds| format!("waited {}", span(Duration::from_secs(seconds))),
             );
             _ = writeln!(out, "- {at}, {window}: {waited}");
+        }
+        out.push('\n');
+    }
+    if !summary.peer_waits.is_empty() {
+        _ = writeln!(out, "## Waits for other sessions\n");
+        for wait in &summary.peer_waits {
+            let (who, at) = (peer_words(&wait.peers), instant(wait.at, &TimeZone::UTC));
+            let waited = wait.waited_seconds.map_or_else(
+                || format!("waiting until {} at most", instant(wait.until, &TimeZone::UTC)),
+                |seconds| format!("waited {}", span(Duration::from_secs(seconds))),
+            );
+            _ = writeln!(out, "- {at}, {who}: {waited}");
         }
         out.push('\n');
     }

@@ -17,7 +17,8 @@ use serde::Serialize;
 use crate::core::kill_switch::KillSwitch;
 use crate::core::mode::Mode;
 use crate::core::outcome::Class;
-use crate::core::published::{Entry, RunEvent, TaskOutcome, Tokens, Verification, Work};
+use crate::core::published::{Entry, PeerSession, RunEvent, TaskOutcome, Tokens, Verification, Work};
+use crate::error::exit::Exit;
 use crate::ui::text::{TextOptions, known_cost};
 use crate::ui::words::measured_tokens;
 
@@ -94,6 +95,8 @@ pub struct RunSummary {
     pub heals: Vec<Heal>,
     /// Sleeps on usage limits, in order.
     pub waits: Vec<Wait>,
+    /// Waits for other Claude sessions in the same working tree, in order.
+    pub peer_waits: Vec<PeerWait>,
     /// Retries the CLI made by itself.
     pub api_retries: u64,
     /// Warnings, each once.
@@ -193,6 +196,19 @@ pub struct Wait {
     pub waited_seconds: Option<u64>,
 }
 
+/// A wait for other Claude sessions in the same working tree.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PeerWait {
+    /// When it began.
+    pub at: Timestamp,
+    /// Who was waited for, last.
+    pub peers: Vec<PeerSession>,
+    /// Until when it was to last at most.
+    pub until: Timestamp,
+    /// How long it lasted; `None` when its end is not known.
+    pub waited_seconds: Option<u64>,
+}
+
 impl RunSummary {
     /// Folds a journal, complete or not.
     #[must_use]
@@ -272,6 +288,8 @@ impl RunSummary {
                     wait.waited_seconds = Some(*waited_seconds);
                 }
             }
+            RunEvent::PeerWait { peers, until, .. } => self.wait_for_peers(at, peers, *until),
+            RunEvent::PeerGone { waited_seconds } => self.peers_waited_for(*waited_seconds),
             RunEvent::SessionEnded { .. } => self.end_session(&entry.event),
             RunEvent::Warning { text } if !self.warnings.contains(text) => self.warnings.push(text.clone()),
             RunEvent::RunEnded {
@@ -306,8 +324,27 @@ impl RunSummary {
                 self.seconds = (seconds.is_finite() && *seconds >= 0.0).then_some(*seconds);
                 self.limit_wait_seconds = *limit_wait_seconds;
                 self.next.clone_from(next);
+                // The grace was over, or somebody did not want to wait.
+                if let Some(began) = self.peer_waits.last().map(|wait| wait.at) {
+                    let waited = at.duration_since(began).as_secs();
+                    self.peers_waited_for(u64::try_from(waited).unwrap_or_default());
+                }
             }
             _ => {}
+        }
+    }
+
+    fn wait_for_peers(&mut self, at: Timestamp, peers: &[PeerSession], until: Timestamp) {
+        match self.peer_waits.last_mut().filter(|wait| wait.waited_seconds.is_none()) {
+            // Others took their place, or the machine slept.
+            Some(wait) => (wait.peers, wait.until) = (peers.to_vec(), until),
+            None => self.peer_waits.push(PeerWait { at, peers: peers.to_vec(), until, waited_seconds: None }),
+        }
+    }
+
+    fn peers_waited_for(&mut self, seconds: u64) {
+        if let Some(wait) = self.peer_waits.last_mut() {
+            wait.waited_seconds.get_or_insert(seconds);
         }
     }
 
@@ -426,6 +463,9 @@ impl RunSummary {
             RunOutcome::Planned => format!("ended as planned{switch}"),
             RunOutcome::Manual => "not sure enough to start by itself".to_owned(),
             RunOutcome::Aborted => format!("ended on request{switch}"),
+            RunOutcome::Stopped if self.exit_code == Some(Exit::AlreadyRunning.code()) => {
+                "stopped: another Claude session is at work here".to_owned()
+            }
             RunOutcome::Stopped => format!("stopped{switch}{class}"),
             RunOutcome::Unfinished => "not finished: it goes on, or it died".to_owned(),
         }

@@ -46,6 +46,70 @@ fn a_half_finished_journal_tells_what_is_known() {
 }
 
 #[test]
+fn a_wait_for_others_is_told_while_it_lasts_and_after() {
+    let entry = |second: i64, event: RunEvent| Entry {
+        v: FORMAT,
+        seq: second.unsigned_abs(),
+        at: sample::start() + jiff::Span::new().seconds(second),
+        event,
+    };
+    let wait = |second: i64, pid: u32| {
+        let until = sample::start() + jiff::Span::new().seconds(300);
+        let peers = vec![PeerSession { pid, age_seconds: 720 }];
+        entry(second, RunEvent::PeerWait { iteration: 1, peers, until, at_most_seconds: 300 })
+    };
+    let check = |entries: &[Entry], text: &str, markdown: &str, waited: &[Option<u64>]| {
+        let summary = RunSummary::from_entries(entries);
+        let found = summary.to_text(&TextOptions::log());
+        assert!(found.contains(text), "{found}");
+        let found = summary.to_markdown();
+        assert!(found.contains(markdown), "{found}");
+        let lasted: Vec<_> = summary.peer_waits.iter().map(|wait| wait.waited_seconds).collect();
+        assert_eq!(lasted, waited);
+    };
+    let mut entries = vec![entry(0, sample::run_started()), wait(0, 7)];
+    check(
+        &entries,
+        "  waiting for the Claude session 7 (started 12 min ago) to finish, until Sun 23 Aug 01:22 UTC at most",
+        "## Waits for other sessions
+
+- Sun 23 Aug 01:17 UTC, the Claude session 7 (started 12 min ago): waiting until Sun 23 Aug 01:22 UTC at most",
+        &[None],
+    );
+    // Another one took its place, and ended.
+    entries.extend([wait(60, 8), entry(90, RunEvent::PeerGone { waited_seconds: 90 })]);
+    check(
+        &entries,
+        "  waited for the Claude session 8 (started 12 min ago): 1m 30s",
+        "session 8 (started 12 min ago): waited 1m 30s",
+        &[Some(90)],
+    );
+    // The next one outlasts the grace.
+    entries.push(wait(100, 9));
+    let end = RunEvent::RunEnded {
+        kill_switch: None,
+        detail: Some("it is still at work".into()),
+        exit_code: 5,
+        failure_class: None,
+        fallback_to_manual: false,
+        iterations: 0,
+        sessions: vec![],
+        tokens: Tokens::default(),
+        cost_usd: None,
+        seconds: 400.0,
+        limit_wait_seconds: 0,
+        next: vec![],
+    };
+    entries.push(entry(400, end));
+    check(
+        &entries,
+        "stopped: another Claude session is at work here, exit code 5\n  it is still at work",
+        "session 9 (started 12 min ago): waited 5m 00s",
+        &[Some(90), Some(300)],
+    );
+}
+
+#[test]
 fn an_empty_journal_claims_nothing() {
     let summary = RunSummary::from_entries(&[]);
     assert_eq!((summary.tokens, summary.cost_usd, summary.seconds), (None, None, None));

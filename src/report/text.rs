@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{RunOutcome, RunSummary, SessionSummary};
-use crate::core::published::Tokens;
+use crate::core::published::{Tokens, peer_words};
 use crate::ui::text::{
     TextOptions, Tone, clean_lines, count, dollars, instant, plural, span, span_of_seconds, width,
 };
@@ -184,6 +184,17 @@ pub(super) fn report(summary: &RunSummary, options: &TextOptions) -> String {
             |seconds| span(Duration::from_secs(seconds)),
         );
         page.line(2, Tone::Plain, &format!("waited for {window}: {waited}"));
+    }
+    for wait in &summary.peer_waits {
+        let who = peer_words(&wait.peers);
+        let line = match wait.waited_seconds {
+            Some(seconds) => format!("waited for {who}: {}", span(Duration::from_secs(seconds))),
+            None => format!(
+                "waiting for {who} to finish, until {} at most",
+                instant(wait.until, &options.time_zone)
+            ),
+        };
+        page.line(2, Tone::Plain, &line);
     }
     for warning in &summary.warnings {
         page.line(2, Tone::Warn, &format!("warning: {warning}"));

@@ -10,7 +10,7 @@ use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 39] = [
+pub static ALL: [&dyn Setting; 41] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -29,6 +29,7 @@ pub static ALL: [&dyn Setting; 39] = [
     &VERIFY_TIMEOUT,
     &ESCALATION_TIMEOUT,
     &TURN_BACKOFF,
+    &PEER_GRACE,
     &MODE,
     &PROMPT,
     &PROMPT_FILE,
@@ -50,6 +51,7 @@ pub static ALL: [&dyn Setting; 39] = [
     &BILLING,
     &DRY_RUN,
     &ALLOW_NESTED,
+    &ALLOW_PEERS,
 ];
 
 /// Iterations of a run.
@@ -312,6 +314,21 @@ pub static TURN_BACKOFF: Pauses = Pauses {
     default: "5, 30",
 };
 
+/// Longest wait for another Claude session in the same working tree.
+pub static PEER_GRACE: Number<Duration> = Number::new(
+    spec(
+        "peer-grace",
+        "AUTOPILOT_PEER_GRACE",
+        Group::Deadlines,
+        "S",
+        "Seconds to wait before each session for another Claude session in this working tree to end",
+    ),
+    300.0,
+    0.0,
+    86_400.0,
+    seconds,
+);
+
 /// Mode of every session.
 pub static MODE: Choice<Option<Mode>> = Choice {
     spec: spec(
@@ -563,6 +580,17 @@ pub static ALLOW_NESTED: Flag = Flag {
         Group::Safety,
         "BOOL",
         "Start also inside a session of another run",
+    ),
+};
+
+/// Work beside other Claude sessions in the same working tree.
+pub static ALLOW_PEERS: Flag = Flag {
+    spec: spec(
+        "allow-peers",
+        "AUTOPILOT_ALLOW_PEERS",
+        Group::Safety,
+        "BOOL",
+        "Start sessions also while another Claude session works in this working tree",
     ),
 };
 

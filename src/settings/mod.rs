@@ -98,6 +98,8 @@ pub struct Deadlines {
     pub escalation: Duration,
     /// Pauses before the recoveries of a turn; their number is the limit (recovery §1.8).
     pub turn_backoff: Vec<Duration>,
+    /// Longest wait for another Claude session in the same working tree, 0 to 1 day.
+    pub peer_grace: Duration,
 }
 
 /// What is worked on, and how.
@@ -204,4 +206,6 @@ pub struct Safety {
     pub dry_run: bool,
     /// Start also inside a session of another run.
     pub allow_nested: bool,
+    /// Start sessions also while another Claude session works in this working tree.
+    pub allow_peers: bool,
 }

@@ -82,6 +82,7 @@ pub fn resolve(
             verify: r.take(&keys::VERIFY_TIMEOUT)?,
             escalation: r.take(&keys::ESCALATION_TIMEOUT)?,
             turn_backoff: r.take(&keys::TURN_BACKOFF)?,
+            peer_grace: r.take(&keys::PEER_GRACE)?,
         },
         work: Work {
             mode: r.take(&keys::MODE)?,
@@ -105,7 +106,11 @@ pub fn resolve(
             args: r.take(&keys::CLAUDE_ARG)?,
             billing: r.take(&keys::BILLING)?,
         },
-        safety: Safety { dry_run: r.take(&keys::DRY_RUN)?, allow_nested: r.take(&keys::ALLOW_NESTED)? },
+        safety: Safety {
+            dry_run: r.take(&keys::DRY_RUN)?,
+            allow_nested: r.take(&keys::ALLOW_NESTED)?,
+            allow_peers: r.take(&keys::ALLOW_PEERS)?,
+        },
     };
     Ok(Resolved { settings, entries: r.entries, notices: r.notices })
 }

@@ -351,6 +351,11 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
             let waited = span(Duration::from_secs(*waited_seconds));
             EntryText::new(Tone::Plain, format!("awake again after {waited} of waiting for the usage limit"))
         }
+        RunEvent::PeerWait { .. } => long::peer_wait(event)?,
+        RunEvent::PeerGone { waited_seconds } => {
+            let waited = span(Duration::from_secs(*waited_seconds));
+            EntryText::new(Tone::Plain, format!("nobody else works here any more; waited {waited}"))
+        }
         RunEvent::Suspended { asleep_seconds } => {
             let asleep = span_of_seconds(*asleep_seconds);
             EntryText::new(

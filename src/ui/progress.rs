@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 use super::text::{TextOptions, Tone, count, dollars, instant, known_cost, plural, span, stopwatch};
 use crate::core::mode::Mode;
-use crate::core::published::RunEvent;
+use crate::core::published::{RunEvent, peer_words};
 use crate::core::time::Now;
 
 /// Least time between two drawings.
@@ -74,6 +74,10 @@ enum Activity {
     Asking {
         until: Timestamp,
     },
+    PeerWait {
+        who: String,
+        until: Timestamp,
+    },
     Judging,
 }
 
@@ -122,6 +126,10 @@ impl ProgressState {
             RunEvent::LimitWait { window, until, .. } => {
                 self.activity = Activity::LimitWait { window: window.clone(), until: *until };
             }
+            RunEvent::PeerWait { peers, until, .. } => {
+                self.activity = Activity::PeerWait { who: peer_words(peers), until: *until };
+            }
+            RunEvent::PeerGone { .. } => self.activity = Activity::Preparing,
             RunEvent::AttemptEnded { .. } => self.activity = Activity::Judging,
             RunEvent::SessionEnded { tokens, cost_usd, .. } => {
                 let (output, cost) = self.settled;
@@ -198,8 +206,11 @@ pub fn lines(state: &ProgressState, moment: Moment, options: &TextOptions) -> [S
 
     let mut now = activity(state, moment, options);
     let silence = moment.elapsed.saturating_sub(state.last_event);
-    let silent =
-        silence >= QUIET && !matches!(state.activity, Activity::LimitWait { .. } | Activity::Asking { .. });
+    let asleep = matches!(
+        state.activity,
+        Activity::LimitWait { .. } | Activity::PeerWait { .. } | Activity::Asking { .. }
+    );
+    let silent = silence >= QUIET && !asleep;
     let silent = if silent { format!(" · silent for {}", span(silence)) } else { String::new() };
     now = options.fit(&now, options.width.saturating_sub(silent.chars().count()));
     now.push_str(&silent);
@@ -230,6 +241,10 @@ fn activity(state: &ProgressState, moment: Moment, options: &TextOptions) -> Str
         Activity::Asking { until } => {
             let left = Now { mono: moment.elapsed, wall: moment.wall }.until_wall(*until);
             format!("a question waits for a person: {} left, then its first option is taken", span(left))
+        }
+        Activity::PeerWait { who, until } => {
+            let left = Now { mono: moment.elapsed, wall: moment.wall }.until_wall(*until);
+            format!("at most {} more: waiting for {who} to finish", span(left))
         }
         Activity::Judging => "looking at what was done".to_owned(),
     }

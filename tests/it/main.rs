@@ -23,6 +23,8 @@ mod kill_switches;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
+mod peers;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod records;

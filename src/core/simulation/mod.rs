@@ -8,6 +8,7 @@
 mod loop_tests;
 mod model_tests;
 mod oracle;
+mod peer_tests;
 mod script;
 mod turn_tests;
 mod work_tests;
@@ -23,7 +24,7 @@ use super::evidence::{AttemptEnd, Exit};
 use super::fact::Fact;
 use super::kill_switch::KillSwitch;
 use super::outcome::Class;
-use super::published::{RunEvent, TaskOutcome, Verification, Work};
+use super::published::{PeerSession, RunEvent, TaskOutcome, Verification, Work};
 use super::recovery::Policy;
 use super::resources::{self, Reading, Sample};
 use super::run::{Chain, Inherited, Limits, Run};
@@ -64,6 +65,8 @@ fn limits() -> Limits {
         confidence_floor: 0.5,
         answer_after: None,
         recovery: Policy { backoff: vec![secs(5), secs(30)], max_wait: secs(6 * 3600) },
+        peer_grace: secs(300),
+        allow_peers: false,
         jitter: secs(7),
     }
 }
@@ -112,6 +115,8 @@ struct World {
     /// Signals of the next surveys; then a prompt.
     surveys: VecDeque<Survey>,
     sample: Sample,
+    /// Claude sessions of others in this tree: process, and from when until when they live, from the start.
+    others: Vec<(u32, Duration, Duration)>,
     /// How long measuring takes.
     measure: Duration,
     verifications: VecDeque<bool>,
@@ -151,6 +156,7 @@ impl World {
             live: None,
             surveys: VecDeque::new(),
             sample: Sample::default(),
+            others: Vec::new(),
             measure: secs(0),
             verifications: VecDeque::new(),
             settled: VecDeque::new(),
@@ -328,6 +334,7 @@ impl World {
                 let peers = self.sample.peers.value().map(|peers| u32::try_from(*peers).unwrap());
                 pending.push_back(Event::Sampled { verdict: resources::judge(&self.sample, 8), peers });
             }
+            Effect::LookForPeers => pending.push_back(Event::PeersHere(self.peers_here())),
             Effect::Survey => {
                 let prompt = Signals { prompt: true, ..Signals::default() };
                 let survey = self.surveys.pop_front().unwrap_or_else(|| prompt.into());

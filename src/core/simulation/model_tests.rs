@@ -13,6 +13,9 @@ enum Drawn {
     Sampled {
         critical: bool,
     },
+    PeersHere {
+        some: bool,
+    },
     Surveyed {
         prompt: bool,
     },
@@ -63,6 +66,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     let age = || prop_oneof![6 => Just(0_u32), 1 => 1..4_u32];
     prop_oneof![
         3 => any::<bool>().prop_map(|critical| Drawn::Sampled { critical }),
+        3 => prop::bool::weighted(0.3).prop_map(|some| Drawn::PeersHere { some }),
         3 => prop::bool::weighted(0.9).prop_map(|prompt| Drawn::Surveyed { prompt }),
         3 => Just(Drawn::Snapshotted),
         8 => (prop::bool::weighted(0.9), 0..6_u8).prop_map(|(mine, shape)| Drawn::Inspected { mine, shape }),
@@ -71,8 +75,8 @@ fn drawn() -> impl Strategy<Value = Drawn> {
             .prop_map(|(age, fact, amount)| Drawn::Found { age, fact, amount }),
         6 => (age(), 0..8_u8).prop_map(|(age, how)| Drawn::Over { age, how }),
         2 => (age(), any::<bool>()).prop_map(|(age, moved)| Drawn::Liveness { age, moved }),
-        2 => (0..7_usize, 0..4_u64).prop_map(|(kind, age)| Drawn::Timer { kind, age }),
-        8 => (0..7_usize).prop_map(|nth| Drawn::Due { nth }),
+        2 => (0..8_usize, 0..4_u64).prop_map(|(kind, age)| Drawn::Timer { kind, age }),
+        8 => (0..8_usize).prop_map(|nth| Drawn::Due { nth }),
         4 => Just(Drawn::Measured),
         4 => prop::bool::weighted(0.95).prop_map(|ok| Drawn::Recorded { ok }),
         1 => (0..3_u8).prop_map(|level| Drawn::Stop { level }),
@@ -93,7 +97,7 @@ struct Harness {
     finished: bool,
 }
 
-const KINDS: [TimerKind; 7] = [
+const KINDS: [TimerKind; 8] = [
     TimerKind::FirstOutput,
     TimerKind::Stall,
     TimerKind::Turn,
@@ -101,6 +105,7 @@ const KINDS: [TimerKind; 7] = [
     TimerKind::InterruptGrace,
     TimerKind::Backoff,
     TimerKind::LimitReset,
+    TimerKind::PeerPoll,
 ];
 
 impl Harness {
@@ -152,6 +157,9 @@ impl Harness {
         let of = |age: u32, attempt: u32| attempt.wrapping_sub(age);
         match drawn {
             Drawn::Sampled { critical } => sampled(critical),
+            Drawn::PeersHere { some } => Event::PeersHere(
+                some.then_some(PeerSession { pid: 77, age_seconds: 60 }).into_iter().collect(),
+            ),
             Drawn::Surveyed { prompt } => {
                 Event::Surveyed(Box::new(Signals { prompt, ..Signals::default() }.into()))
             }
@@ -209,6 +217,7 @@ impl Harness {
         let mut pending: VecDeque<Event> = VecDeque::from([
             Event::Start,
             sampled(false),
+            Event::PeersHere(Vec::new()),
             Event::Surveyed(Box::new(Signals { prompt: true, ..Signals::default() }.into())),
             Event::Snapshotted,
             Event::Inspected { session_id: self.session_id.clone(), digest: Box::new(digest(0)) },
@@ -235,6 +244,7 @@ impl Harness {
     fn answer(effect: &Effect) -> Option<Event> {
         Some(match effect {
             Effect::Sample => sampled(false),
+            Effect::LookForPeers => Event::PeersHere(Vec::new()),
             Effect::Survey => {
                 Event::Surveyed(Box::new(Signals { prompt: true, ..Signals::default() }.into()))
             }

@@ -93,6 +93,7 @@ impl Oracle {
             }
             Effect::Finish(end) => self.finish(end),
             Effect::Sample
+            | Effect::LookForPeers
             | Effect::Survey
             | Effect::Snapshot
             | Effect::Arm { .. }

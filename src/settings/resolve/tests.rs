@@ -67,6 +67,7 @@ fn defaults_are_those_of_the_design() {
             verify: Duration::from_mins(30),
             escalation: Duration::from_mins(20),
             turn_backoff: vec![Duration::from_secs(5), Duration::from_secs(30)],
+            peer_grace: Duration::from_mins(5),
         },
         work: Work {
             mode: None,
@@ -90,7 +91,7 @@ fn defaults_are_those_of_the_design() {
             args: Vec::new(),
             billing: crate::settings::Billing::Inherit,
         },
-        safety: Safety { dry_run: false, allow_nested: false },
+        safety: Safety { dry_run: false, allow_nested: false, allow_peers: false },
     };
     assert_eq!(resolved.settings, expected);
 }

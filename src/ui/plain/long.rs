@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::{EntryText, PlainState, list};
 use crate::core::autonomy::Autonomy;
-use crate::core::published::{RunEvent, TaskOutcome, Verification};
+use crate::core::published::{RunEvent, TaskOutcome, Verification, peer_words};
 use crate::core::signals::Signals;
 use crate::core::suitability::Verdict;
+use crate::error::exit::Exit;
 use crate::ui::text::{Tone, clean_lines, count, dollars, hours, known_cost, plural, span, span_of_seconds};
 use crate::ui::words::{measured_tokens, result_words, source_lines, work_words};
 
@@ -192,6 +193,14 @@ fn verification_lines(state: &PlainState, entry: EntryText, verification: &Verif
     entry
 }
 
+pub(super) fn peer_wait(event: &RunEvent) -> Option<EntryText> {
+    let RunEvent::PeerWait { peers, at_most_seconds, .. } = event else { return None };
+    let at_most = span(Duration::from_secs(*at_most_seconds));
+    let line = format!("waiting for {} to finish, at most {at_most}", peer_words(peers));
+    let why = "it works in this repository, too (--allow-peers would not wait)";
+    Some(EntryText::new(Tone::Warn, line).with(Tone::Plain, why))
+}
+
 pub(super) fn run_ended(event: &RunEvent, state: &PlainState) -> Option<EntryText> {
     let RunEvent::RunEnded {
         kill_switch,
@@ -214,6 +223,9 @@ pub(super) fn run_ended(event: &RunEvent, state: &PlainState) -> Option<EntryTex
         (Some(switch), _) => switch.as_str(),
         (None, true) => "not sure enough to start by itself",
         (None, false) if *exit_code == 0 => "done",
+        (None, false) if *exit_code == Exit::AlreadyRunning.code() => {
+            "another Claude session is at work here"
+        }
         (None, false) => "failed",
     };
     let tone = if *exit_code == 0 { Tone::Good } else { Tone::Bad };

@@ -125,6 +125,24 @@ fn each_event_in_its_words() {
 }
 
 #[test]
+fn a_wait_for_others_says_for_whom_and_how_long() {
+    let peers = vec![crate::core::published::PeerSession { pid: 1234, age_seconds: 720 }];
+    let until = sample::start();
+    let wait = RunEvent::PeerWait { iteration: 1, peers, until, at_most_seconds: 300 };
+    assert_eq!(
+        say(&[], &wait).as_deref(),
+        Some(
+            "waiting for the Claude session 1234 (started 12 min ago) to finish, at most 5m 00s
+          it works in this repository, too (--allow-peers would not wait)"
+        )
+    );
+    assert_eq!(
+        say(&[wait], &RunEvent::PeerGone { waited_seconds: 65 }).as_deref(),
+        Some("nobody else works here any more; waited 1m 05s")
+    );
+}
+
+#[test]
 fn a_run_that_did_not_start_says_what_to_do() {
     let ended = RunEvent::RunEnded {
         kill_switch: None,

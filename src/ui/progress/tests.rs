@@ -87,6 +87,26 @@ fn each_activity_has_its_words() {
         102,
         [place, fresh, "usage limit: 2h 13m left, until Sun 23 Aug 03:13 UTC"],
     );
+    let peer_wait = RunEvent::PeerWait {
+        iteration: 3,
+        peers: vec![crate::core::published::PeerSession { pid: 1234, age_seconds: 720 }],
+        until: "2026-08-23T01:04:10Z".parse().unwrap(),
+        at_most_seconds: 300,
+    };
+    check(
+        &[session_started(), peer_wait.clone()],
+        152,
+        [
+            "session 2 of 5 · feature · 00:02:32, 3h 57m left",
+            fresh,
+            "at most 4m 10s more: waiting for the Claude session 1234 (started 12 min ago) to finish",
+        ],
+    );
+    check(
+        &[session_started(), peer_wait, RunEvent::PeerGone { waited_seconds: 9 }],
+        102,
+        [place, fresh, "preparing the next session"],
+    );
     let healed = RunEvent::Healed {
         session_id: "s".into(),
         class: crate::core::outcome::Class::Stalled,

@@ -35,8 +35,8 @@ const KILL_SWITCHES: &[(&str, &[i32])] = &[
     ("carryover-too-high", &[15]),
 ];
 
-/// Exit codes of a run without a kill-switch: planned end, error, fallback, verdict.
-const NO_KILL_SWITCH: &[i32] = &[0, 1, 3, 4];
+/// Exit codes of a run without a kill-switch: planned end, error, fallback, verdict, others at work.
+const NO_KILL_SWITCH: &[i32] = &[0, 1, 3, 4, 5];
 
 /// Exit codes after which there need not be a record: nothing was run.
 const NO_RECORD: &[i32] = &[2, 4, 5];
