@@ -12,7 +12,8 @@
 //!   or it would hide the session's value from readers that know both.
 //! - `autopilot_run_id` is always ours: only we know it for certain.
 //! - A stub that somebody back-filled for a dead session (`_backfill_source`) is not the session's word:
-//!   there our values win.
+//!   there our values win, and the marks that call them guesses go.
+//! - Under an id of upstream's own making the record gets `raw_session_id`, the conversation it is about.
 //! - Every field keeps its place and its exact bytes; fields we do not know are passed through.
 
 use std::fmt;
@@ -270,6 +271,10 @@ impl RawObject {
         serde_json::from_str(self.get(key)?.get()).ok()
     }
 
+    fn remove(&mut self, key: &str) {
+        self.0.retain(|(name, _)| name != key);
+    }
+
     fn set(&mut self, key: &str, value: Box<RawValue>) {
         match self.0.iter_mut().rfind(|(name, _)| name == key) {
             Some((_, old)) => *old = value,
@@ -319,11 +324,29 @@ impl<'de> Deserialize<'de> for RawObject {
 /// Objects that are merged field by field.
 const NESTED: [&str; 2] = ["agent_summary", "effectiveness"];
 
+/// Marks of a back-filled stub that say which of its values are guesses (`session-close-backfill.mjs`).
+const GUESSES: [&str; 4] =
+    ["_backfill_incomplete_fields", "_session_type_inferred", "_synthetic", "_completed_at_estimated"];
+
+/// Whether a record was filled in for a session that did not write one.
+pub(super) fn is_stub(theirs: &RawObject) -> bool {
+    theirs.get("_backfill_source").is_some()
+}
+
 /// The record `theirs`, which the session wrote itself, with our measurements in its gaps.
-pub(super) fn complete(theirs: &RawObject, ours: &SessionRecord) -> RawObject {
-    let ours = to_raw(ours);
-    let stub = theirs.get("_backfill_source").is_some();
+pub(super) fn complete(theirs: &RawObject, record: &SessionRecord) -> RawObject {
+    let ours = to_raw(record);
+    let stub = is_stub(theirs);
     let mut merged = theirs.clone();
+    if stub {
+        for mark in GUESSES {
+            merged.remove(mark);
+        }
+    }
+    let id = &record.session_id;
+    if theirs.text("session_id").is_some_and(|named| named != *id) && theirs.lacks("raw_session_id") {
+        merged.set("raw_session_id", to_raw_value(id).expect("a text serialises"));
+    }
     // The schema version says how their fields are to be read; the id may be one of upstream's own making.
     let fixed = ["schema_version", "session_id"];
     for (key, value) in ours.0 {
@@ -439,9 +462,13 @@ mod tests {
         assert!(merged.contains(r#""autopilot_run_id":"main-2026-04-25-0842-autopilot""#), "{merged}");
         assert!(merged.contains(r#""status":"abandoned""#), "{merged}");
         let merged = merge(
-            r#"{"schema_version":1,"session_id":"x1","status":"abandoned","total_agents":0,"_backfill_source":"sweep"}"#,
+            r#"{"schema_version":1,"session_id":"x1","session_type":"unknown","status":"abandoned","total_agents":0,"_backfill_source":"sweep","_backfill_incomplete_fields":["total_agents"],"_session_type_inferred":true,"_synthetic":true,"_completed_at_estimated":true,"_synthetic_session_id":true}"#,
         );
-        assert!(merged.starts_with(r#"{"schema_version":1,"session_id":"x1","status":"completed","total_agents":2,"_backfill_source":"sweep""#), "{merged}");
+        // What was a guess is none any more; that the id is one stays true.
+        assert!(merged.starts_with(r#"{"schema_version":1,"session_id":"x1","session_type":"feature","status":"completed","total_agents":2,"_backfill_source":"sweep","_synthetic_session_id":true,"raw_session_id":"s1","#), "{merged}");
+        assert_eq!(merged.matches("raw_session_id").count(), 1);
+        let merged = merge(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true}"#);
+        assert!(merged.starts_with(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true,"#), "{merged}");
     }
 
     #[test]
