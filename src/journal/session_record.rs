@@ -81,7 +81,7 @@ pub struct SessionRecord {
     pub total_agents: u64,
     /// Files changed by its commits.
     pub total_files_changed: u64,
-    /// Planned against done, when it had a plan.
+    /// Planned against done, when it had a plan; else written as "not measured".
     pub effectiveness: Option<Effectiveness>,
     /// Issues it closed, by number.
     pub issues_closed: Vec<u64>,
@@ -165,6 +165,15 @@ impl Effectiveness {
     }
 }
 
+/// `effectiveness` as it is written. Without a plan it is upstream's "not measured", `{"carryover":null}`: a
+/// record that lacks the field gets no note in upstream's vault and an alarm at every session start.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Measured {
+    Plan(Effectiveness),
+    Not { carryover: () },
+}
+
 /// Upstream's `session_type` knows three values only; the others are forms of upkeep.
 #[must_use]
 pub fn session_type(mode: Mode) -> &'static str {
@@ -197,8 +206,7 @@ struct Wire<'a> {
     agent_summary: AgentSummary,
     total_agents: u64,
     total_files_changed: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effectiveness: Option<Effectiveness>,
+    effectiveness: Measured,
     issues_closed: &'a [u64],
     issues_created: &'a [u64],
     total_token_input: Option<u64>,
@@ -237,7 +245,7 @@ impl Serialize for SessionRecord {
             agent_summary: self.agent_summary,
             total_agents: self.total_agents,
             total_files_changed: self.total_files_changed,
-            effectiveness: self.effectiveness,
+            effectiveness: self.effectiveness.map_or(Measured::Not { carryover: () }, Measured::Plan),
             issues_closed: &self.issues_closed,
             issues_created: &self.issues_created,
             total_token_input: tokens.map(|tokens| {
@@ -347,10 +355,15 @@ pub(super) fn complete(theirs: &RawObject, record: &SessionRecord) -> RawObject 
     if theirs.text("session_id").is_some_and(|named| named != *id) && theirs.lacks("raw_session_id") {
         merged.set("raw_session_id", to_raw_value(id).expect("a text serialises"));
     }
-    // The schema version says how their fields are to be read; the id may be one of upstream's own making.
-    let fixed = ["schema_version", "session_id"];
+    let wins = |key: &str, value: &RawValue| match key {
+        "autopilot_run_id" => true,
+        // The schema version says how their fields are to be read; the id may be one of upstream's own making.
+        "schema_version" | "session_id" => false,
+        "effectiveness" => stub && record.effectiveness.is_some(),
+        _ => stub && value.get() != "null",
+    };
     for (key, value) in ours.0 {
-        if key == "autopilot_run_id" || (stub && value.get() != "null" && !fixed.contains(&key.as_str())) {
+        if wins(&key, &value) {
             merged.set(&key, value);
         } else if theirs.lacks(&key) {
             // Do not turn "missing" into `null`, nor hide an old `mode` that stands for the type.
@@ -467,6 +480,11 @@ mod tests {
         // What was a guess is none any more; that the id is one stays true.
         assert!(merged.starts_with(r#"{"schema_version":1,"session_id":"x1","session_type":"feature","status":"completed","total_agents":2,"_backfill_source":"sweep","_synthetic_session_id":true,"raw_session_id":"s1","#), "{merged}");
         assert_eq!(merged.matches("raw_session_id").count(), 1);
+        let mut unplanned = record("s1");
+        unplanned.effectiveness = None;
+        let stub = r#"{"session_id":"s1","effectiveness":{"carryover":3},"_backfill_source":"state-md-completed"}"#;
+        let merged = serde_json::to_string(&complete(&serde_json::from_str(stub).unwrap(), &unplanned)).unwrap();
+        assert!(merged.contains(r#""effectiveness":{"carryover":3},"#), "not measured is no better: {merged}");
         let merged = merge(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true}"#);
         assert!(merged.starts_with(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true,"#), "{merged}");
     }

@@ -157,7 +157,7 @@ fn what_the_session_wrote_counts_and_the_stub_beside_it_does_not() {
 #[test]
 fn a_record_under_the_name_of_the_start_hook_is_completed() {
     let (night, plugin) = night();
-    let id = "$(sed -n 's/.*semantic_session_id[^:]*: .\\([^,]*\\).,/\\1/p' .orchestrator/current-session.json)";
+    let id = "$(node -p 'require(process.cwd() + `/.orchestrator/current-session.json`).semantic_session_id')";
     night.stub.next(emit(&plugin, &own_record(id))).next(Reply::report("complete"));
     let ended = night.run(&with(&[]));
     assert_eq!(ended.record()["exit_code"], 0, "{}", ended.stderr);

@@ -28,8 +28,9 @@ pub(crate) struct Plugin {
 impl Plugin {
     /// Fails the test, with what to do about it, where the package or its Node.js is missing.
     pub(crate) fn in_night(night: &Night) -> Self {
-        let root = pinned(PLUGIN_VARIABLE, |root| root.join("package.json"), PLUGIN_VERSION);
-        let node = pinned(NODE_VARIABLE, |node| node.join("../../package.json"), NODE_VERSION);
+        let root = pinned(PLUGIN_VARIABLE, 0, PLUGIN_VERSION);
+        // `bin/node` in the folder of its package.
+        let node = pinned(NODE_VARIABLE, 2, NODE_VERSION);
         night.install("node", &node);
         Self { root }
     }
@@ -69,11 +70,13 @@ fn run(night: &Night, program: &Path, arguments: &[&str]) -> String {
     program.stdout()
 }
 
-fn pinned(variable: &str, manifest: impl Fn(&Path) -> PathBuf, version: &str) -> PathBuf {
+/// The path in a variable, once the package `up` folders above it has the version.
+fn pinned(variable: &str, up: usize, version: &str) -> PathBuf {
     let path = std::env::var_os(variable).map(PathBuf::from);
     let path = path.unwrap_or_else(|| panic!("{variable} is not set: start these tests with `tests/run`"));
-    let found = std::fs::read(manifest(&path))
-        .ok()
+    let manifest = path.ancestors().nth(up).map(|package| package.join("package.json"));
+    let found = manifest
+        .and_then(|manifest| std::fs::read(manifest).ok())
         .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok())
         .and_then(|package| package["version"].as_str().map(str::to_owned));
     assert_eq!(
