@@ -187,8 +187,11 @@ impl Driver<'_> {
         }
         let templates = setup.repo.root.join(".autopilot").join("commands");
         let templates = Some(templates.as_path());
-        let work = match &setup.session_command {
-            Some(plugin) => format!("/{plugin}:session {}", launch.mode),
+        let plugin = setup.session_command.as_deref();
+        let command =
+            plugin.and_then(|plugin| prompts::session_command(plugin, launch.mode, setup.prompt.as_deref()));
+        let work = match command {
+            Some(command) => command,
             None => prompts::render(Kind::Session, &context, templates)?,
         };
         let kind = match launch.purpose {

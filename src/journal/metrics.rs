@@ -8,7 +8,7 @@
 //!   sync, rename, sync the folder.
 //! - A session's record: one `write_all` of the whole line under `O_APPEND`, then sync. If the session has
 //!   written a record of its own, that one is completed in place (see [`super::session_record`]), by the
-//!   same replacement as above.
+//!   same replacement as above. How it is recognised: [`completion`].
 //! - A last line without a newline is first closed off with one: the fragment is kept, and nothing is glued
 //!   to it (field-reports N01). A whole record that merely lacks its newline is thereby saved.
 //!
@@ -36,19 +36,23 @@ use std::time::Duration;
 use memchr::memmem;
 use serde::Serialize;
 use thiserror::Error;
+use uuid::Uuid;
 
 use crate::state::atomic::{FileError, PRIVATE_FILE, Staged, remove_leftovers, sync_folder, with_lock};
 use crate::state::layout::Layout;
 
 use super::autopilot_record::AutopilotRecord;
 use super::lines::{self, Line};
-use super::session_record::{RawObject, SessionRecord, complete};
+use super::session_record::{RawObject, SessionRecord, complete, is_stub};
 
 /// How long a writer waits for the others. They need milliseconds; half a minute means one is stuck.
 const LOCK_BOUND: Duration = Duration::from_secs(30);
 
 /// How often a replacement starts over because a writer without lock keeps appending.
 const MAX_RESTARTS: u32 = 100;
+
+/// Read of upstream's `current-session.json`, which holds some hundred bytes.
+const MAX_CURRENT_SESSION: u64 = 64 * 1024;
 
 /// A record could not be stored. It is not lost: it is in here.
 #[derive(Debug, Error)]
@@ -105,13 +109,14 @@ pub fn append_session(
 ) -> Result<SessionWrite, AppendError> {
     let path = layout.sessions_jsonl();
     let line = line_of(record);
+    let label = label(layout, &record.session_id);
     locked(layout, || {
         let since = usize::try_from(since).unwrap_or(usize::MAX);
         let (_, added) = read(&path, since).map_err(FileError::at("read", &path))?;
-        if completion(&added, 0, record).is_some() {
+        if completion(&added, 0, record, label.as_deref()).is_some() {
             let mut session_id = String::new();
             let completed = rewrite(&path, |old| {
-                let (splice, id) = completion(old, since, record)?;
+                let (splice, id) = completion(old, since, record, label.as_deref())?;
                 session_id = id;
                 Some(splice)
             })?;
@@ -123,6 +128,18 @@ pub fn append_session(
         Ok(SessionWrite::Appended)
     })
     .map_err(|source| AppendError { path, record: without_newline(&line), source })
+}
+
+/// The name that upstream's start hook gave to the session (`<branch>-<date>-session-<n>`), from the file in
+/// which it keeps both names of the session that started last. `None` when that is another one.
+fn label(layout: &Layout, session_id: &str) -> Option<String> {
+    let path = layout.orchestrator().join("current-session.json");
+    let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_CURRENT_SESSION).read_to_end(&mut bytes).ok()?;
+    let current: RawObject = serde_json::from_slice(&bytes).ok()?;
+    current.text("session_id").filter(|id| id == session_id)?;
+    current.text("semantic_session_id").filter(|label| !label.is_empty())
 }
 
 /// The record as a line. `jsonl` makes two writes of it, so it gets a buffer, never the file (crates B1).
@@ -258,18 +275,26 @@ fn carry_over(path: &Path, old: &mut File, length: usize) -> io::Result<()> {
 
 /// The change that completes the record which the session wrote itself, and the id it bears there.
 ///
-/// Only from `since` on. Of several the last is taken: it is the one that counts for readers
-/// (upstream-formats §5.2).
-fn completion(old: &[u8], since: usize, record: &SessionRecord) -> Option<(Splice, String)> {
-    let needle = format!("\"{}\"", record.session_id);
+/// Only from `since` on. Upstream's sessions name themselves (`main-2026-04-25-0842`), so the record of a
+/// conversation is one of these, see [`belongs`]. What the session said counts before a stub that a hook
+/// filled in for it, and of several the last one, as for readers (upstream-formats §5.2).
+fn completion(
+    old: &[u8],
+    since: usize,
+    record: &SessionRecord,
+    label: Option<&str>,
+) -> Option<(Splice, String)> {
     let since = if since > old.len() { 0 } else { since };
-    let mut seen = usize::MAX;
-    for hit in memmem::rfind_iter(&old[since..], &needle).map(|hit| since + hit) {
-        let line = lines::around(old, hit);
-        if line.start == seen {
+    let names = [Some(record.session_id.as_str()), Some(record.autopilot_run_id.as_str()), label];
+    let needles = names.map(|name| name.map(|name| memmem::Finder::new(name.as_bytes()).into_owned()));
+    let mut stub = None;
+    let mut end = old.len();
+    while end > since {
+        let line = lines::around(old, end - 1);
+        end = line.start;
+        if !needles.iter().flatten().any(|needle| needle.find(&old[line.clone()]).is_some()) {
             continue;
         }
-        seen = line.start;
         let spans: Vec<_> = match lines::read_line(&old[line.clone()]) {
             Line::Blank => continue,
             Line::Whole(_) => std::iter::once(0..line.len()).collect(),
@@ -278,25 +303,56 @@ fn completion(old: &[u8], since: usize, record: &SessionRecord) -> Option<(Splic
         for span in spans.into_iter().rev() {
             let span = line.start + span.start..line.start + span.end;
             let Ok(theirs) = serde_json::from_slice::<RawObject>(&old[span.clone()]) else { continue };
-            let is = |key: &str| theirs.text(key).is_some_and(|id| id == record.session_id);
-            if !is("session_id") && !is("raw_session_id") {
+            if !belongs(&theirs, record, label) {
                 continue;
             }
-            let session_id = theirs.text("session_id").unwrap_or_else(|| record.session_id.clone());
-            let mut with = Vec::new();
-            // Out of a damaged line it gets a line of its own.
-            if span.start > line.start {
-                with.push(b'\n');
+            if !is_stub(&theirs) {
+                return Some(splice(old, &line, span, &theirs, record));
             }
-            with.extend_from_slice(&line_of(&complete(&theirs, record)));
-            // Its newline stands behind the span already, unless more of a damaged line does, or nothing.
-            if span.end == line.end && line.end < old.len() {
-                with.pop();
-            }
-            return Some((Splice { at: span, with }, session_id));
+            stub = stub.or(Some((line.clone(), span, theirs)));
         }
     }
-    None
+    let (line, span, theirs) = stub?;
+    Some(splice(old, &line, span, &theirs, record))
+}
+
+/// Whether `theirs` is about the conversation of `record`. In this order: it names a conversation as its id
+/// or its raw id, which then has to be this one; or it has a name of upstream's making, and that is the one
+/// this conversation was given, or it was told our run (one session of a run writes at a time).
+fn belongs(theirs: &RawObject, record: &SessionRecord, label: Option<&str>) -> bool {
+    let named = ["session_id", "raw_session_id"].map(|key| theirs.text(key));
+    if named.iter().flatten().any(|id| *id == record.session_id) {
+        return true;
+    }
+    let [Some(id), None] = named else { return false };
+    // A conversation has a UUID, so a name is told from one.
+    let is_uuid = |id: &str| Uuid::parse_str(id).is_ok();
+    if is_uuid(&id) || !is_uuid(&record.session_id) {
+        return false;
+    }
+    Some(id.as_str()) == label
+        || theirs.text("autopilot_run_id").is_some_and(|run| run == record.autopilot_run_id)
+}
+
+fn splice(
+    old: &[u8],
+    line: &Range<usize>,
+    span: Range<usize>,
+    theirs: &RawObject,
+    record: &SessionRecord,
+) -> (Splice, String) {
+    let session_id = theirs.text("session_id").unwrap_or_else(|| record.session_id.clone());
+    let mut with = Vec::new();
+    // Out of a damaged line it gets a line of its own.
+    if span.start > line.start {
+        with.push(b'\n');
+    }
+    with.extend_from_slice(&line_of(&complete(theirs, record)));
+    // Its newline stands behind the span already, unless more of a damaged line does, or nothing.
+    if span.end == line.end && line.end < old.len() {
+        with.pop();
+    }
+    (Splice { at: span, with }, session_id)
 }
 
 #[cfg(test)]

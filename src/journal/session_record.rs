@@ -12,7 +12,8 @@
 //!   or it would hide the session's value from readers that know both.
 //! - `autopilot_run_id` is always ours: only we know it for certain.
 //! - A stub that somebody back-filled for a dead session (`_backfill_source`) is not the session's word:
-//!   there our values win.
+//!   there our values win, and the marks that call them guesses go.
+//! - Under an id of upstream's own making the record gets `raw_session_id`, the conversation it is about.
 //! - Every field keeps its place and its exact bytes; fields we do not know are passed through.
 
 use std::fmt;
@@ -80,7 +81,7 @@ pub struct SessionRecord {
     pub total_agents: u64,
     /// Files changed by its commits.
     pub total_files_changed: u64,
-    /// Planned against done, when it had a plan.
+    /// Planned against done, when it had a plan; else written as "not measured".
     pub effectiveness: Option<Effectiveness>,
     /// Issues it closed, by number.
     pub issues_closed: Vec<u64>,
@@ -164,6 +165,15 @@ impl Effectiveness {
     }
 }
 
+/// `effectiveness` as it is written. Without a plan it is upstream's "not measured", `{"carryover":null}`: a
+/// record that lacks the field gets no note in upstream's vault and an alarm at every session start.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Measured {
+    Plan(Effectiveness),
+    Not { carryover: () },
+}
+
 /// Upstream's `session_type` knows three values only; the others are forms of upkeep.
 #[must_use]
 pub fn session_type(mode: Mode) -> &'static str {
@@ -196,8 +206,7 @@ struct Wire<'a> {
     agent_summary: AgentSummary,
     total_agents: u64,
     total_files_changed: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effectiveness: Option<Effectiveness>,
+    effectiveness: Measured,
     issues_closed: &'a [u64],
     issues_created: &'a [u64],
     total_token_input: Option<u64>,
@@ -236,7 +245,7 @@ impl Serialize for SessionRecord {
             agent_summary: self.agent_summary,
             total_agents: self.total_agents,
             total_files_changed: self.total_files_changed,
-            effectiveness: self.effectiveness,
+            effectiveness: self.effectiveness.map_or(Measured::Not { carryover: () }, Measured::Plan),
             issues_closed: &self.issues_closed,
             issues_created: &self.issues_created,
             total_token_input: tokens.map(|tokens| {
@@ -268,6 +277,10 @@ impl RawObject {
     /// The value of a field that is a string.
     pub(super) fn text(&self, key: &str) -> Option<String> {
         serde_json::from_str(self.get(key)?.get()).ok()
+    }
+
+    fn remove(&mut self, key: &str) {
+        self.0.retain(|(name, _)| name != key);
     }
 
     fn set(&mut self, key: &str, value: Box<RawValue>) {
@@ -319,15 +332,38 @@ impl<'de> Deserialize<'de> for RawObject {
 /// Objects that are merged field by field.
 const NESTED: [&str; 2] = ["agent_summary", "effectiveness"];
 
+/// Marks of a back-filled stub that say which of its values are guesses (`session-close-backfill.mjs`).
+const GUESSES: [&str; 4] =
+    ["_backfill_incomplete_fields", "_session_type_inferred", "_synthetic", "_completed_at_estimated"];
+
+/// Whether a record was filled in for a session that did not write one.
+pub(super) fn is_stub(theirs: &RawObject) -> bool {
+    theirs.get("_backfill_source").is_some()
+}
+
 /// The record `theirs`, which the session wrote itself, with our measurements in its gaps.
-pub(super) fn complete(theirs: &RawObject, ours: &SessionRecord) -> RawObject {
-    let ours = to_raw(ours);
-    let stub = theirs.get("_backfill_source").is_some();
+pub(super) fn complete(theirs: &RawObject, record: &SessionRecord) -> RawObject {
+    let ours = to_raw(record);
+    let stub = is_stub(theirs);
     let mut merged = theirs.clone();
-    // The schema version says how their fields are to be read; the id may be one of upstream's own making.
-    let fixed = ["schema_version", "session_id"];
+    if stub {
+        for mark in GUESSES {
+            merged.remove(mark);
+        }
+    }
+    let id = &record.session_id;
+    if theirs.text("session_id").is_some_and(|named| named != *id) && theirs.lacks("raw_session_id") {
+        merged.set("raw_session_id", to_raw_value(id).expect("a text serialises"));
+    }
+    let wins = |key: &str, value: &RawValue| match key {
+        "autopilot_run_id" => true,
+        // The schema version says how their fields are to be read; the id may be one of upstream's own making.
+        "schema_version" | "session_id" => false,
+        "effectiveness" => stub && record.effectiveness.is_some(),
+        _ => stub && value.get() != "null",
+    };
     for (key, value) in ours.0 {
-        if key == "autopilot_run_id" || (stub && value.get() != "null" && !fixed.contains(&key.as_str())) {
+        if wins(&key, &value) {
             merged.set(&key, value);
         } else if theirs.lacks(&key) {
             // Do not turn "missing" into `null`, nor hide an old `mode` that stands for the type.
@@ -439,9 +475,26 @@ mod tests {
         assert!(merged.contains(r#""autopilot_run_id":"main-2026-04-25-0842-autopilot""#), "{merged}");
         assert!(merged.contains(r#""status":"abandoned""#), "{merged}");
         let merged = merge(
-            r#"{"schema_version":1,"session_id":"x1","status":"abandoned","total_agents":0,"_backfill_source":"sweep"}"#,
+            r#"{"schema_version":1,"session_id":"x1","session_type":"unknown","status":"abandoned","total_agents":0,"_backfill_source":"sweep","_backfill_incomplete_fields":["total_agents"],"_session_type_inferred":true,"_synthetic":true,"_completed_at_estimated":true,"_synthetic_session_id":true}"#,
         );
-        assert!(merged.starts_with(r#"{"schema_version":1,"session_id":"x1","status":"completed","total_agents":2,"_backfill_source":"sweep""#), "{merged}");
+        // What was a guess is none any more; that the id is one stays true.
+        assert!(merged.starts_with(r#"{"schema_version":1,"session_id":"x1","session_type":"feature","status":"completed","total_agents":2,"_backfill_source":"sweep","_synthetic_session_id":true,"raw_session_id":"s1","#), "{merged}");
+        assert_eq!(merged.matches("raw_session_id").count(), 1);
+        let mut unplanned = record("s1");
+        unplanned.effectiveness = None;
+        let stub =
+            r#"{"session_id":"s1","effectiveness":{"carryover":3},"_backfill_source":"state-md-completed"}"#;
+        let merged =
+            serde_json::to_string(&complete(&serde_json::from_str(stub).unwrap(), &unplanned)).unwrap();
+        assert!(
+            merged.contains(r#""effectiveness":{"carryover":3},"#),
+            "not measured is no better: {merged}"
+        );
+        let merged = merge(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true}"#);
+        assert!(
+            merged.starts_with(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true,"#),
+            "{merged}"
+        );
     }
 
     #[test]

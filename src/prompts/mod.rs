@@ -254,6 +254,26 @@ pub fn task_words(task: &Task) -> String {
     words
 }
 
+/// The session command of a plug-in (`session-command`) in place of [`Kind::Session`], with the work a person
+/// asked for behind the mode, where upstream takes it as task context.
+///
+/// `None` when the built-in prompt is to be sent: for a mode that the command does not know (upstream makes
+/// `deep` of it), and when the person asked for a command of their own.
+#[must_use]
+pub fn session_command(plugin: &str, mode: Mode, prompt: Option<&str>) -> Option<String> {
+    let known = match mode {
+        Mode::Housekeeping | Mode::Feature | Mode::Deep => true,
+        Mode::Discovery | Mode::Evolve | Mode::PlanRetro => false,
+    };
+    let command = format!("/{plugin}:session {mode}");
+    match prompt {
+        _ if !known => None,
+        Some(text) if is_slash_command(text) => None,
+        Some(text) => Some(format!("{command} {text}")),
+        None => Some(command),
+    }
+}
+
 /// Whether Claude Code would take `text` as a slash command: `/name` or `/plugin:name`, then nothing or
 /// arguments. A path such as `/etc/hosts` at the beginning of a sentence is none.
 #[must_use]

@@ -130,6 +130,25 @@ fn slash_commands_go_out_as_they_are() {
     assert_ne!(rendered(Kind::Continue, &context), text);
 }
 
+#[test]
+fn a_plug_in_gets_the_modes_it_knows() {
+    let check = |mode, prompt, expected: Option<&str>| {
+        assert_eq!(session_command("so", mode, prompt).as_deref(), expected, "{mode} {prompt:?}");
+    };
+    check(Mode::Feature, None, Some("/so:session feature"));
+    check(Mode::Deep, None, Some("/so:session deep"));
+    check(Mode::Housekeeping, Some("tidy up\nand test"), Some("/so:session housekeeping tidy up\nand test"));
+    check(Mode::Feature, Some("/etc/hosts is wrong"), Some("/so:session feature /etc/hosts is wrong"));
+    // Another command than the one that was asked for would be sent.
+    check(Mode::Feature, Some("/review 7"), None);
+    for mode in [Mode::Discovery, Mode::Evolve, Mode::PlanRetro] {
+        check(mode, None, None);
+        check(mode, Some("look around"), None);
+    }
+    let sent = session_command("so", Mode::Feature, Some("{{ x }}")).unwrap();
+    assert!(is_slash_command(&sent));
+}
+
 fn override_with(name: &str, text: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let mut file = fs::File::create(dir.path().join(name)).unwrap();

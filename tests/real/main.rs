@@ -8,6 +8,7 @@
 )]
 
 mod assumptions;
+mod interop;
 mod product;
 mod stub;
 mod support;

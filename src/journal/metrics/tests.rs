@@ -270,6 +270,73 @@ fn a_record_of_the_session_is_completed_in_its_place() {
     check(format!("{{\"torn\":\"{own}").as_bytes(), "{\"torn\":\"\n<own>\n", "s1");
 }
 
+const ME: &str = "11111111-2222-4333-8444-000000000001";
+const OTHER: &str = "11111111-2222-4333-8444-000000000002";
+
+/// Upstream's sessions have names of their own (upstream-formats §5.2, §12).
+#[test]
+fn the_record_of_a_session_is_found_under_its_own_name() {
+    let check = |added: &str, completed: Option<usize>| {
+        let (_folder, layout) = repository(b"", added.as_bytes());
+        let run = session(ME).autopilot_run_id;
+        let text = fs::read_to_string(layout.sessions_jsonl()).unwrap().replace("<run>", &run);
+        fs::write(layout.sessions_jsonl(), &text).unwrap();
+        fs::write(
+            layout.orchestrator().join("current-session.json"),
+            format!(r#"{{"session_id":"{ME}","semantic_session_id":"main-session-1","pid":7}}"#),
+        )
+        .unwrap();
+        let written = append_session(&layout, &session(ME), 0).unwrap();
+        let after = fs::read_to_string(layout.sessions_jsonl()).unwrap();
+        let changed: Vec<usize> = (0..)
+            .zip(text.lines().zip(after.lines()))
+            .filter(|(_, (a, b))| a != b)
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(changed, completed.into_iter().collect::<Vec<_>>(), "{added}\n{after}");
+        assert_eq!(matches!(written, SessionWrite::Completed { .. }), completed.is_some(), "{added}");
+        // Once more is the same record, not one more.
+        assert!(matches!(append_session(&layout, &session(ME), 0).unwrap(), SessionWrite::Completed { .. }));
+        assert_eq!(fs::read_to_string(layout.sessions_jsonl()).unwrap(), after);
+    };
+    // By the name the start hook gave it; by the run it was told; not by anything else.
+    check("{\"session_id\":\"main-session-1\"}\n", Some(0));
+    check("{\"session_id\":\"main-0842\",\"autopilot_run_id\":\"<run>\"}\n", Some(0));
+    check("{\"session_id\":\"main-0842\"}\n", None);
+    check("{\"session_id\":\"main-0842\",\"notes\":\"main-session-1\"}\n", None);
+    // Another conversation of the run is another session.
+    check(&format!("{{\"session_id\":\"{OTHER}\",\"autopilot_run_id\":\"<run>\"}}\n"), None);
+    let other = format!(
+        "{{\"session_id\":\"main-0842\",\"raw_session_id\":\"{OTHER}\",\"autopilot_run_id\":\"<run>\"}}\n"
+    );
+    check(&other, None);
+    check(&format!("{{\"session_id\":\"main-session-1\",\"raw_session_id\":\"{OTHER}\"}}\n"), None);
+    // What the session wrote counts before what a hook made up for it, whichever came last.
+    let own = "{\"session_id\":\"main-0842\",\"autopilot_run_id\":\"<run>\"}\n";
+    let stub = format!(
+        r#"{{"session_id":"main-session-1","raw_session_id":"{ME}","status":"abandoned","_backfill_source":"x"}}"#
+    ) + "\n";
+    check(&format!("{own}{stub}"), Some(0));
+    check(&format!("{stub}{own}"), Some(1));
+    check(&format!("{stub}{other}"), Some(0));
+}
+
+/// The start hook overwrites its file for every session, also for one of a person.
+#[test]
+fn the_name_of_another_session_is_not_taken() {
+    let check = |current: &str| {
+        let current = current.replace("<me>", ME);
+        let (_folder, layout) = repository(b"", b"{\"session_id\":\"main-session-2\"}\n");
+        fs::write(layout.orchestrator().join("current-session.json"), current).unwrap();
+        assert_eq!(append_session(&layout, &session(ME), 0).unwrap(), SessionWrite::Appended);
+    };
+    check(r#"{"session_id":"s2","semantic_session_id":"main-session-2"}"#);
+    check(r#"{"semantic_session_id":"main-session-2"}"#);
+    check(r#"{"session_id":"<me>","semantic_session_id":7}"#);
+    check(r#"{"session_id":"<me>","semantic_session_id":"main-session-2""#);
+    check("");
+}
+
 #[test]
 fn only_the_record_itself_is_completed() {
     let (_folder, layout) = repository(

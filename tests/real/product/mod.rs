@@ -10,18 +10,20 @@ mod signals;
 
 use serde_json::Value;
 
+pub(crate) use signals::TOOL;
+
 use crate::stub::Reply;
 
 /// The options of a run in which commands are allowed.
-const WORK: [&str; 3] = ["--prompt=Do the work", "--allowed-tools=Bash", "--no-progress"];
+pub(crate) const WORK: [&str; 3] = ["--prompt=Do the work", "--allowed-tools=Bash", "--no-progress"];
 
 /// [`WORK`] and more.
-fn work<'a>(more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn work<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&WORK[..], more].concat()
 }
 
 /// A command that writes a file and commits it.
-fn commit(name: &str) -> Reply {
+pub(crate) fn commit(name: &str) -> Reply {
     Reply::bash(&format!(
         "echo {name} > {name}.txt && git add {name}.txt && git commit --quiet -m 'Add {name}'"
     ))

@@ -12,7 +12,7 @@ use crate::stub::Reply;
 use crate::support::Night;
 
 /// A command without end.
-pub(super) const TOOL: &str = "tail -f /dev/null";
+pub(crate) const TOOL: &str = "tail -f /dev/null";
 
 #[test]
 fn one_interrupt_lets_the_session_finish() {

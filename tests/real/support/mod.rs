@@ -3,6 +3,7 @@
 mod child;
 mod namespace;
 mod night;
+mod plugin;
 mod process;
 mod product;
 mod turn;
@@ -11,6 +12,7 @@ mod wait;
 pub(crate) use child::Program;
 pub(crate) use namespace::CLI_VERSION;
 pub(crate) use night::Night;
+pub(crate) use plugin::Plugin;
 pub(crate) use product::Ended;
 pub(crate) use turn::Turn;
 pub(crate) use wait::STEP;

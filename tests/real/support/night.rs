@@ -41,7 +41,7 @@ impl Night {
         for folder in ["home", "config", repo, "tmp", "bin"] {
             std::fs::create_dir(night.root.path().join(folder)).expect("a fresh folder");
         }
-        std::os::unix::fs::symlink(&night.cli, night.root.path().join("bin/claude")).expect("a fresh link");
+        night.install("claude", &night.cli);
         night.git(&["init", "--quiet", "--initial-branch=main"]);
         night.git(&["config", "user.name", "Night Watch"]);
         night.git(&["config", "user.email", "night@example.invalid"]);
@@ -49,6 +49,11 @@ impl Night {
         night.git(&["add", "README.md"]);
         night.git(&["commit", "--quiet", "--message", "Start"]);
         night
+    }
+
+    /// Makes a program known by a name to everything that is started later.
+    pub(crate) fn install(&self, name: &str, program: &Path) {
+        std::os::unix::fs::symlink(program, self.root.path().join("bin").join(name)).expect("a fresh link");
     }
 
     /// Sets one more environment variable for what is started later.

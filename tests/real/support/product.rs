@@ -80,10 +80,13 @@ impl Night {
 
         let of_run: Vec<&Value> =
             ended.sessions.iter().filter(|session| session["autopilot_run_id"] == run.as_str()).collect();
-        let recorded: Vec<&Value> = of_run.iter().map(|session| &session["session_id"]).collect();
+        // A session of the plug-in names itself, and the conversation behind it.
+        let conversation =
+            |session: &'_ &'_ Value| session.get("raw_session_id").unwrap_or(&session["session_id"]).clone();
+        let recorded: Vec<Value> = of_run.iter().map(conversation).collect();
         // A session that went over to another conversation names that as well: the record lists both.
         let mut named = record["sessions"].as_array().expect("a list of ids").iter();
-        let in_order = recorded.iter().all(|id| named.any(|other| other == *id));
+        let in_order = recorded.iter().all(|id| named.any(|other| other == id));
         assert!(in_order, "one record for each session, in order: {recorded:?} {}", record["sessions"]);
         let sum: u64 = of_run.iter().filter_map(|session| session["total_token_output"].as_u64()).sum();
         assert_eq!(record["total_tokens_used"], sum, "the run costs what its sessions cost");
@@ -99,7 +102,7 @@ impl Night {
             check_transcript(&path, &id);
             assert!(seen.insert(id), "a second transcript: {}", path.display());
         }
-        for id in recorded {
+        for id in &recorded {
             assert!(seen.contains(&text(id)), "session {id} has no transcript");
         }
         ended
