@@ -67,14 +67,14 @@ pub(super) fn parse(kind: ForgeKind, answer: &[u8]) -> Result<Ci, Unreadable> {
         problems.push(format!("{} entries are no runs", list.len() - runs.len()));
     }
     let newest = newest(kind, &runs);
-    let states: Vec<(String, State)> =
+    let latest: Vec<(String, State)> =
         newest.iter().map(|run| (workflow(kind, run), state(kind, run))).collect();
     let named = |wanted: &dyn Fn(&State) -> bool| {
         let found: Vec<&str> =
-            states.iter().filter(|(_, state)| wanted(state)).map(|(name, _)| name.as_str()).collect();
+            latest.iter().filter(|(_, state)| wanted(state)).map(|(name, _)| name.as_str()).collect();
         (!found.is_empty()).then(|| found.join(", "))
     };
-    let unclear = states.iter().find_map(|(name, state)| match state {
+    let unclear = latest.iter().find_map(|(name, state)| match state {
         State::Unclear(word) if word.is_empty() => Some(format!("{name} does not say its state")),
         State::Unclear(word) => Some(format!("{name} is {word}")),
         State::Passed | State::Failed | State::Unfinished => None,

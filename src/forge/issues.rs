@@ -70,11 +70,10 @@ pub(super) fn parse(
 pub(super) fn says(backlog: &Backlog, label: Option<&str>) -> String {
     let Backlog { total, critical, high, stale, truncated, tasks, forge: _ } = backlog;
     let more = if *truncated { " or more" } else { "" };
-    let mut text = format!("{total}{more} open, {critical} critical, {high} high, {stale} stale");
-    if let Some(label) = label {
-        text += &format!(", {} with the label `{}`", tasks.len(), plain(label, LONGEST));
-    }
-    text
+    let tasks = label.map_or_else(String::new, |label| {
+        format!(", {} with the label `{}`", tasks.len(), plain(label, LONGEST))
+    });
+    format!("{total}{more} open, {critical} critical, {high} high, {stale} stale{tasks}")
 }
 
 /// Number within the project; GitLab's `id` is that of the whole installation.

@@ -93,10 +93,8 @@ impl Command {
     fn new(query: &ForgeQuery, words: Vec<String>, more: &str) -> Self {
         let args = query.arguments(words);
         let name = query.forge.kind.program();
-        let mut shown = format!("{name} {} {}", args[0], args[1]);
-        if let Some(spec) = &query.forge.spec {
-            shown += &format!(" -R {spec}");
-        }
+        let spec = query.forge.spec.as_ref().map_or_else(String::new, |spec| format!(" -R {spec}"));
+        let shown = format!("{name} {} {}{spec}", args[0], args[1]);
         let question = format!("{} {args:?} {more}", query.program.display());
         Command { args, shown, question }
     }
@@ -215,12 +213,11 @@ fn readings(
     otherwise: &str,
 ) -> Readings {
     let (backlog, about_backlog) = reading(query, "backlog", issues, backlog, otherwise);
-    let (ci, about_ci) = match runs {
-        Some(runs) => reading(query, "ci", runs, ci, otherwise),
-        None => {
-            let says = "not on a branch".to_owned();
-            (None, SourceReading { source: "ci".to_owned(), says, ..SourceReading::default() })
-        }
+    let (ci, about_ci) = if let Some(runs) = runs {
+        reading(query, "ci", runs, ci, otherwise)
+    } else {
+        let says = "not on a branch".to_owned();
+        (None, SourceReading { source: "ci".to_owned(), says, ..SourceReading::default() })
     };
     (backlog, ci, vec![about_backlog, about_ci])
 }
