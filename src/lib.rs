@@ -28,6 +28,7 @@
 //! - [`protocol`]: the wire format of the CLI, read tolerantly: bytes → frames → messages.
 //! - [`process`]: starts, signals, sweeps and reaps process trees; the only place that does.
 //! - [`transcript`], [`git`], [`probe`]: ground truth about a conversation, a repository, the machine.
+//! - [`forge`]: open issues and the state of CI, through `gh` or `glab`; never fatal, never for long.
 //! - [`state`], [`journal`]: where files are, how they are replaced, locked and appended; what is in them.
 //! - [`engine`]: carries an attempt: process, stream, control protocol.
 //! - [`driver`]: the only `select!` over all sources.
@@ -60,6 +61,7 @@ pub mod process;
 pub mod transcript;
 pub mod git;
 pub mod probe;
+pub mod forge;
 pub mod state;
 pub mod journal;
 pub mod tasks;

@@ -16,6 +16,7 @@
 //! - Paths are bytes. They are hashed and counted here, never shown.
 
 mod error;
+mod remotes;
 mod run;
 mod status;
 
@@ -25,6 +26,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use error::GitError;
+pub use remotes::remotes;
 use run::{git, git_ok};
 
 /// Most commits that [`Change::commits`] lists.

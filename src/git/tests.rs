@@ -350,3 +350,22 @@ fn shortstat() {
         assert_eq!(parse_shortstat(text), DiffStat { files, insertions, deletions }, "{text:?}");
     }
 }
+
+#[tokio::test]
+async fn remotes_are_listed_with_the_urls_that_git_would_use() {
+    let lab = Lab::unborn();
+    let repo = lab.repo().await;
+    assert_eq!(remotes(&repo).await.unwrap(), []);
+    lab.git("repo", &["remote", "add", "origin", "git@git.example.com:o/r.git"]);
+    lab.git("repo", &["remote", "add", "backup", "/srv/with space (fetch)/r"]);
+    lab.git("repo", &["remote", "set-url", "--push", "origin", "git@elsewhere.example.com:o/r.git"]);
+    lab.git("repo", &["remote", "add", "short", "work:o/r"]);
+    lab.git("repo", &["config", "url.https://git.example.com/.insteadOf", "work:"]);
+    let expected = [
+        ("backup", "/srv/with space (fetch)/r"),
+        ("origin", "git@git.example.com:o/r.git"),
+        ("short", "https://git.example.com/o/r"),
+    ];
+    let expected = expected.map(|(name, url)| (name.to_owned(), url.to_owned()));
+    assert_eq!(remotes(&repo).await.unwrap(), expected);
+}

@@ -9,19 +9,31 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that may know only these others. What is not listed is bound by [`UNKNOWN_TO`] alone.
-const MAY_KNOW: [(&str, &[&str]); 4] = [
+const MAY_KNOW: [(&str, &[&str]); 5] = [
     ("core", &[]),
     ("protocol", &[]),
     ("process", &[]),
     ("engine", &["core", "process", "protocol", "tasks"]),
+    ("forge", &["core", "process", "state"]),
 ];
 
 /// Modules that the ones named may not know: (module, who may know it; `None` = everybody but the edges).
 const KNOWN_BY: [(&str, &[&str]); 3] = [("engine", &["driver", "cli"]), ("driver", &["cli"]), ("cli", &[])];
 
 /// The edges know nothing of what drives them, and little of each other.
-const EDGES: [&str; 10] =
-    ["probe", "journal", "state", "transcript", "git", "settings", "ui", "report", "prompts", "protocol"];
+const EDGES: [&str; 11] = [
+    "probe",
+    "journal",
+    "state",
+    "transcript",
+    "git",
+    "forge",
+    "settings",
+    "ui",
+    "report",
+    "prompts",
+    "protocol",
+];
 
 /// Only `cli` brings these together; nobody else knows more than one of them.
 const JOINED_BY_CLI: [&str; 3] = ["settings", "driver", "ui"];
