@@ -72,7 +72,7 @@ fn check_end(evidence: &Evidence<'_>, report: &SessionReport, checked: &mut Chec
     {
         checked.contradictions.push("reported complete, but --verify failed".to_owned());
     }
-    let nothing_done = evidence.work.is_some_and(|work| work.commits_total == 0 && work.dirty == 0);
+    let nothing_done = evidence.work.is_some_and(|work| work.commits_total == 0 && !work.dirty_changed);
     let claimed = count(&report.tasks_done);
     if claimed > 0 && nothing_done {
         checked
@@ -221,7 +221,7 @@ mod tests {
         check_one(&Evidence { work: Some(&busy), tasks: Some(&one_open), ..of(&partial) }, as_said, &[]);
         check_one(
             &Evidence {
-                work: Some(&Work { dirty: 1, ..Work::default() }),
+                work: Some(&Work { dirty: 1, dirty_changed: true, ..Work::default() }),
                 tasks: Some(&tasks(&["a", "b"], &["a", "b"], &["a"])),
                 ..of(&partial)
             },

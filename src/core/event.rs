@@ -357,8 +357,11 @@ pub enum Effect {
         proven: bool,
     },
     /// A session begins that is not a continuation: reset what the last one recommended (upstream-formats
-    /// §5.5, idle reset).
-    OpenState,
+    /// §5.5, idle reset), and remember what it is given.
+    OpenSession {
+        /// Ids of its tasks.
+        tasks: Vec<String>,
+    },
     /// Write the session's record and its hand-over.
     RecordSession(Box<SessionClose>),
     /// Say it to the journal, the display and `--events`.

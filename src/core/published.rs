@@ -166,6 +166,9 @@ pub struct Work {
     pub deletions: u64,
     /// Files changed or untracked and not committed.
     pub dirty: u64,
+    /// These are not the ones that were so before the session, or not in the same state.
+    #[serde(default)]
+    pub dirty_changed: bool,
     /// The old head is no longer an ancestor of the new one.
     pub history_rewritten: bool,
 }
@@ -202,6 +205,8 @@ pub struct TaskOutcome {
     pub ticked_by_us: Vec<String>,
     /// Given, and still open.
     pub still_open: Vec<String>,
+    /// Given, and not in the files any more, or struck through.
+    pub gone: Vec<String>,
     /// Reported done, with nothing committed for it: the box stays open.
     pub disproved: Vec<String>,
     /// Reported done, and no task of that name is known.

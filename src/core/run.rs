@@ -419,7 +419,8 @@ impl Run {
         let stop = self.stop.map(|(level, _)| level);
         let mut shared = Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed };
         if first == Purpose::Work {
-            shared.effects.push(Effect::OpenState);
+            let tasks = context.tasks.iter().map(|task| task.id.clone()).collect();
+            shared.effects.push(Effect::OpenSession { tasks });
         }
         let session = Session::begin(context, conversation, first, &mut shared);
         self.state = State::InSession(Box::new(session));

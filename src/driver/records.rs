@@ -1,6 +1,6 @@
 //! What the run knows → what is written down.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::core::event::SessionClose;
@@ -8,30 +8,46 @@ use crate::core::published::{Commit, Verification, Work};
 use crate::git::{Change, DiffStat, Snapshot};
 use crate::journal::session_record::{AgentSummary, Effectiveness, SessionRecord, SessionStatus, Wave};
 use crate::process::{CaptureSpec, Cookie, capture};
+use crate::state::atomic;
 
-/// Longest `--verify`. A test suite may take its time; a night may not hang on it.
-const VERIFY_TIMEOUT: Duration = Duration::from_mins(30);
-/// Output of `--verify` kept in memory.
-const VERIFY_OUTPUT: usize = 256 * 1024;
+/// Output of `--verify` that is kept.
+const VERIFY_OUTPUT: usize = 1024 * 1024;
 /// Of it shown in records.
 const VERIFY_TAIL: usize = 2000;
 
-/// Runs `--verify`.
-pub(super) async fn verify(root: &Path, command: &str, run_id: &str, cookie: &Cookie) -> Verification {
+/// A `--verify` to run.
+#[derive(Debug)]
+pub(super) struct Verify {
+    /// Shell command.
+    pub(super) command: String,
+    /// How long it may take.
+    pub(super) timeout: Duration,
+    pub(super) run_id: String,
+    /// After a `kill -9` of the run the next start finds it by this.
+    pub(super) cookie: Cookie,
+    /// Where its output is kept.
+    pub(super) log: PathBuf,
+}
+
+/// Runs it.
+pub(super) async fn verify(root: &Path, verify: &Verify) -> Verification {
+    let Verify { command, timeout, run_id, cookie, log } = verify;
     let mut spec = CaptureSpec::new("/bin/sh", root);
     spec.args = vec!["-c".into(), command.into()];
     spec.env_set = vec![
         ("AUTOPILOT_RUN_ID".into(), run_id.into()),
-        // After a `kill -9` of the run the next start finds it by this.
         (cookie.name.clone().into(), cookie.value.clone().into()),
     ];
-    spec.timeout = VERIFY_TIMEOUT;
+    spec.timeout = *timeout;
     spec.max_output = VERIFY_OUTPUT;
     spec.sweep = true;
     match capture(&spec).await {
         Ok(captured) => {
             let mut output = String::from_utf8_lossy(&captured.stdout).into_owned();
             output.push_str(&String::from_utf8_lossy(&captured.stderr));
+            if let Err(error) = atomic::replace(log, output.as_bytes(), atomic::PRIVATE_FILE) {
+                tracing::warn!(%error, "the output of --verify is not kept");
+            }
             Verification {
                 passed: captured.exit.success(),
                 ended: captured.exit.to_string(),
@@ -64,6 +80,7 @@ pub(super) fn work(change: Change) -> Work {
         insertions,
         deletions,
         dirty: change.now.dirty + change.now.untracked,
+        dirty_changed: change.dirty_changed,
         history_rewritten: change.head_moved_backwards,
     }
 }

@@ -401,7 +401,7 @@ impl World {
                 self.asked.push((given, done, proven));
                 pending.push_back(Event::TasksSettled(self.settled.pop_front()));
             }
-            Effect::OpenState => self.states_opened += 1,
+            Effect::OpenSession { .. } => self.states_opened += 1,
             Effect::RecordSession(close) => {
                 self.records.push(*close);
                 let result =

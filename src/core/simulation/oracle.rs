@@ -98,7 +98,7 @@ impl Oracle {
             | Effect::Snapshot
             | Effect::Arm { .. }
             | Effect::ArmAt { .. }
-            | Effect::OpenState
+            | Effect::OpenSession { .. }
             | Effect::SettleTasks { .. }
             | Effect::Measure { .. } => assert!(!self.finished, "{effect:?} after the end"),
         }
