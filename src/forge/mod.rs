@@ -1,7 +1,7 @@
 //! The forge a repository lives on: its open issues and the state of its CI, through the user's own `gh` or
 //! `glab` (design §5, upstream-formats §7).
 //!
-//! Theory of operation: [`detect`] tells the forge from the remotes, [`read`] asks two questions at a time,
+//! Theory of operation: [`detect()`] tells the forge from the remotes, [`read`] asks two questions at a time,
 //! each with a time limit, and [`read_cached_only`] asks none. What the programs answer is kept in a file for a
 //! few minutes, because a run asks before every iteration.
 //!
