@@ -10,14 +10,17 @@
 //! when `drive` returns, no process of the run is left that could be ended.
 
 pub mod clock;
+mod closing;
 mod launch;
 mod liveness;
 mod peers;
 mod records;
+mod settle;
 mod signals;
+pub mod survey;
 mod timers;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -32,7 +35,7 @@ use crate::core::hand_over::HandOver;
 use crate::core::published::RunEvent;
 use crate::core::resources;
 use crate::core::run::{Inherited, Limits, Run};
-use crate::core::signals::Signals as WorkSignals;
+use crate::core::task::Task;
 use crate::core::time::Now;
 use crate::core::transcript_digest::{Growth, Resumable, TranscriptDigest};
 use crate::engine::headless::{Billing, Handle, PassThrough};
@@ -41,15 +44,22 @@ use crate::journal::autopilot_record::Heal;
 use crate::journal::metrics::{append_session, sessions_length};
 use crate::journal::writer::{Journal, JournalError};
 use crate::probe::Probe;
+use crate::plan;
 use crate::process::{self, Cookie};
+use crate::settings::FollowUps;
 use crate::state::layout::{Layout, RunDir};
 use crate::state::lock::{Reasserted, RunLock};
+use crate::state_md;
 use crate::tasks::{TaskKind, Tasks};
 use crate::transcript;
 
 pub use launch::{billing_notice, environment, planned_argv};
 pub use peers::sessions_at_work;
+use closing::Closing;
+use records::Verify;
+use settle::Question;
 use signals::Signals;
+use survey::{Look, Sources, Surveyed};
 use timers::Timers;
 
 /// Events of an attempt that may wait for the driver; beyond that its reader waits.
@@ -75,8 +85,12 @@ pub struct Setup {
     pub run_dir: RunDir,
     /// The limits.
     pub limits: Limits,
-    /// What is known of the work.
-    pub work: WorkSignals,
+    /// Where the work comes from.
+    pub sources: Sources,
+    /// Whether STATE.md is written.
+    pub state_file: bool,
+    /// Tasks that the run adds to the plan by itself.
+    pub follow_ups: FollowUps,
     /// What an earlier run left.
     pub inherited: Inherited,
     /// Sub-agents per wave on a machine with room to spare.
@@ -93,6 +107,8 @@ pub struct Setup {
     pub session_command: Option<String>,
     /// `--verify`.
     pub verify: Option<String>,
+    /// How long it may take.
+    pub verify_timeout: Duration,
     /// Our environment, from which the child's is made.
     pub environment: Vec<(OsString, OsString)>,
 }
@@ -133,6 +149,11 @@ pub enum DriveError {
 enum Reply {
     Event(Event),
     Snapshot(Option<Snapshot>),
+    /// The signals, the tasks, and what a person should know.
+    Surveyed(Box<Surveyed>),
+    /// What became of tasks, and what a person should know.
+    Settled(Event, Vec<String>),
+    Warnings(Vec<String>),
     /// What a session did, and the state it left if that still holds.
     Measured(Event, Option<Snapshot>),
     Unwritten(String),
@@ -160,6 +181,11 @@ struct Driver<'a> {
     config_dir: Option<PathBuf>,
     /// Conversation and transcript of the running attempt, for the liveness check.
     transcript: Option<PathBuf>,
+    /// Tasks that were open when the session began.
+    known_tasks: Vec<Task>,
+    /// Warnings that were given; each is told once.
+    warned: HashSet<String>,
+    iteration: u32,
     /// What the last session of this run left; until there is one, the file says.
     hand_over: Option<HandOver>,
     heals: Vec<Heal>,
@@ -199,6 +225,9 @@ pub async fn drive(
         sessions_length: 0,
         config_dir: launch::config_dir(setup),
         transcript: None,
+        known_tasks: Vec::new(),
+        warned: HashSet::new(),
+        iteration: 0,
         hand_over: None,
         heals: Vec::new(),
         unwritten: Vec::new(),
@@ -254,6 +283,20 @@ impl Driver<'_> {
             Reply::Measured(event, left) => {
                 self.left_by_session = left.map(|snapshot| (clock::now().mono, snapshot));
                 Some(event)
+            }
+            Reply::Surveyed(surveyed) => {
+                let Surveyed { survey, warnings } = *surveyed;
+                self.warn(warnings);
+                self.known_tasks.clone_from(&survey.tasks);
+                Some(Event::Surveyed(Box::new(survey)))
+            }
+            Reply::Settled(event, warnings) => {
+                self.warn(warnings);
+                Some(event)
+            }
+            Reply::Warnings(warnings) => {
+                self.warn(warnings);
+                None
             }
             Reply::Unwritten(record) => {
                 self.unwritten.push(record);
@@ -323,8 +366,11 @@ impl Driver<'_> {
             Effect::Arm { timer, after } => self.timers.arm(clock::now(), timer, after),
             Effect::ArmAt { timer, at } => self.timers.arm_at(timer, at),
             Effect::Measure { verify } => self.measure(verify),
-            Effect::SettleTasks { .. } => self.pending.push_back(Event::TasksSettled(None)),
-            Effect::OpenState => {}
+            Effect::SettleTasks { session_id, given, done, proven } => {
+                let known = self.known_tasks.clone();
+                self.settle_tasks(Question { session_id, given, done, proven, known });
+            }
+            Effect::OpenSession { tasks } => self.open_session(tasks),
             Effect::RecordSession(close) => self.record_session(&close),
             Effect::Publish(event) => self.publish(&event),
             Effect::Finish(end) => self.end = Some(*end),
@@ -422,16 +468,75 @@ impl Driver<'_> {
         });
     }
 
+    fn warn(&mut self, warnings: Vec<String>) {
+        for text in warnings {
+            if self.warned.insert(text.clone()) {
+                self.publish(&RunEvent::Warning { text });
+            }
+        }
+    }
+
     fn survey(&mut self) {
-        self.pending.push_back(Event::Surveyed(Box::new(self.setup.work.clone().into())));
+        let sources = self.setup.sources.clone();
+        let left = self.hand_over.clone();
+        let now = clock::wall();
+        self.query(async move {
+            Reply::Surveyed(Box::new(survey::survey(sources, left, Look::Take, now).await))
+        });
+    }
+
+    /// The start of a session, in the files of its tasks and its state. Nobody waits for it: what is written
+    /// here is read again only before the next session.
+    fn open_session(&self, tasks: Vec<String>) {
+        let layout = self.setup.layout.clone();
+        let state_dir = self.setup.sources.state_dir.clone();
+        let state_file = self.setup.state_file;
+        let now = clock::wall();
+        self.query(async move {
+            let opened = tokio::task::spawn_blocking(move || {
+                let mut warnings = Vec::new();
+                if state_file
+                    && let Err(error) = state_md::idle_reset(layout.root(), state_dir.as_deref(), now)
+                {
+                    warnings.push(error.to_string());
+                }
+                if let Err(error) = plan::given(&layout.tasks(), &tasks) {
+                    warnings.push(error.to_string());
+                }
+                warnings
+            });
+            Reply::Warnings(opened.await.unwrap_or_default())
+        });
+    }
+
+    fn settle_tasks(&self, question: Question) {
+        let layout = self.setup.layout.clone();
+        let has_issues = self.setup.sources.backlog_label.is_some();
+        self.query(async move {
+            let settled = tokio::task::spawn_blocking(move || {
+                if has_issues {
+                    // The session may have closed some: they are asked for anew.
+                    drop(std::fs::remove_file(layout.forge_cache()));
+                }
+                settle::settle(layout.root(), &layout.tasks(), &question)
+            });
+            match settled.await {
+                Ok((outcome, warnings)) => Reply::Settled(Event::TasksSettled(Some(outcome)), warnings),
+                Err(_) => Reply::Settled(Event::TasksSettled(None), Vec::new()),
+            }
+        });
     }
 
     fn measure(&self, verify: bool) {
         let repo = self.setup.repo.clone();
         let then = self.snapshot.clone();
-        let command = self.setup.verify.clone().filter(|_| verify);
-        let run_id = self.setup.run_id.clone();
-        let cookie = self.setup.cookie.clone();
+        let command = self.setup.verify.clone().filter(|_| verify).map(|command| Verify {
+            command,
+            timeout: self.setup.verify_timeout,
+            run_id: self.setup.run_id.clone(),
+            cookie: self.setup.cookie.clone(),
+            log: self.setup.run_dir.verify_log(self.iteration),
+        });
         self.query(async move {
             let change = match &then {
                 Some(then) => {
@@ -440,7 +545,7 @@ impl Driver<'_> {
                 None => None,
             };
             let verification = match command {
-                Some(command) => Some(records::verify(&repo.root, &command, &run_id, &cookie).await),
+                Some(command) => Some(records::verify(&repo.root, &command).await),
                 None => None,
             };
             // The command may have written to the tree after it was looked at.
@@ -452,17 +557,26 @@ impl Driver<'_> {
     fn record_session(&mut self, close: &SessionClose) {
         self.hand_over = Some(close.closing.hand_over.clone());
         let record = records::session(&self.setup.run_id, self.snapshot.as_ref(), close);
+        let closing = Closing::of(self.setup, close, &self.known_tasks, clock::wall());
         let layout = self.setup.layout.clone();
         let since = self.sessions_length;
         let replies = self.replies.clone();
         self.query(async move {
             // The lock of the file may have to be waited for; that must not hold up a signal.
-            let written = tokio::task::spawn_blocking(move || append_session(&layout, &record, since)).await;
-            let result = match written {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(error)) => {
-                    drop(replies.send(Reply::Unwritten(error.record.clone())));
-                    Err(error.to_string())
+            let written = tokio::task::spawn_blocking(move || {
+                let written = append_session(&layout, &record, since);
+                (written, closing.write())
+            });
+            let result = match written.await {
+                Ok((written, warnings)) => {
+                    drop(replies.send(Reply::Warnings(warnings)));
+                    match written {
+                        Ok(_) => Ok(()),
+                        Err(error) => {
+                            drop(replies.send(Reply::Unwritten(error.record.clone())));
+                            Err(error.to_string())
+                        }
+                    }
                 }
                 Err(error) => Err(error.to_string()),
             };

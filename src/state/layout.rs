@@ -271,6 +271,12 @@ impl RunDir {
         self.path.join("stream")
     }
 
+    /// Output of `--verify` after the session of an iteration.
+    #[must_use]
+    pub fn verify_log(&self, iteration: u32) -> PathBuf {
+        self.path.join(format!("verify-{iteration}.log"))
+    }
+
     /// The report for people.
     #[must_use]
     pub fn report(&self) -> PathBuf {
