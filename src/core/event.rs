@@ -233,6 +233,8 @@ pub struct SessionClose {
     pub verification: Option<Verification>,
     /// The numbers that count: the worse of claim and ground truth.
     pub checked: Checked,
+    /// What became of its tasks.
+    pub tasks: Option<TaskOutcome>,
     /// Sub-agents it started.
     pub agents_started: u32,
     /// What it leaves to the next.

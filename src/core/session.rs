@@ -486,6 +486,7 @@ impl Session {
             work: self.work.clone(),
             verification: self.verification.clone(),
             checked: self.checked.clone(),
+            tasks: self.tasks.clone(),
             agents_started: self.agents_started,
             closing,
             tokens: spend.tokens,

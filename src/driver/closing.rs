@@ -17,6 +17,15 @@ use crate::state_md;
 
 use super::Setup;
 
+/// Tasks that a run adds to the plan by itself (recovery §10.8).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FollowUps {
+    /// Look again at work that is reported done and in doubt.
+    pub verify: bool,
+    /// Bring the documentation up to date after many changes.
+    pub docs: bool,
+}
+
 /// Everything that closing a session writes, ready to be written elsewhere.
 #[derive(Debug)]
 pub(super) struct Closing {
