@@ -137,6 +137,7 @@ impl Driver<'_> {
                 cookie: setup.cookie.clone(),
             },
             protocol: self.protocol,
+            needs_command: prompts::plugin_command(&prompt).map(str::to_owned),
             prompt,
             handshake_timeout: HANDSHAKE.min(setup.limits.first_output_timeout),
             stdout_log: Box::new(Tee(RawLog::new(&stream, attempt))),

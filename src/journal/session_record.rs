@@ -482,11 +482,19 @@ mod tests {
         assert_eq!(merged.matches("raw_session_id").count(), 1);
         let mut unplanned = record("s1");
         unplanned.effectiveness = None;
-        let stub = r#"{"session_id":"s1","effectiveness":{"carryover":3},"_backfill_source":"state-md-completed"}"#;
-        let merged = serde_json::to_string(&complete(&serde_json::from_str(stub).unwrap(), &unplanned)).unwrap();
-        assert!(merged.contains(r#""effectiveness":{"carryover":3},"#), "not measured is no better: {merged}");
+        let stub =
+            r#"{"session_id":"s1","effectiveness":{"carryover":3},"_backfill_source":"state-md-completed"}"#;
+        let merged =
+            serde_json::to_string(&complete(&serde_json::from_str(stub).unwrap(), &unplanned)).unwrap();
+        assert!(
+            merged.contains(r#""effectiveness":{"carryover":3},"#),
+            "not measured is no better: {merged}"
+        );
         let merged = merge(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true}"#);
-        assert!(merged.starts_with(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true,"#), "{merged}");
+        assert!(
+            merged.starts_with(r#"{"session_id":"x1","raw_session_id":"s1","_synthetic":true,"#),
+            "{merged}"
+        );
     }
 
     #[test]

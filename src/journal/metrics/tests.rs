@@ -288,8 +288,11 @@ fn the_record_of_a_session_is_found_under_its_own_name() {
         .unwrap();
         let written = append_session(&layout, &session(ME), 0).unwrap();
         let after = fs::read_to_string(layout.sessions_jsonl()).unwrap();
-        let changed: Vec<usize> =
-            (0..).zip(text.lines().zip(after.lines())).filter(|(_, (a, b))| a != b).map(|(at, _)| at).collect();
+        let changed: Vec<usize> = (0..)
+            .zip(text.lines().zip(after.lines()))
+            .filter(|(_, (a, b))| a != b)
+            .map(|(at, _)| at)
+            .collect();
         assert_eq!(changed, completed.into_iter().collect::<Vec<_>>(), "{added}\n{after}");
         assert_eq!(matches!(written, SessionWrite::Completed { .. }), completed.is_some(), "{added}");
         // Once more is the same record, not one more.
@@ -303,7 +306,9 @@ fn the_record_of_a_session_is_found_under_its_own_name() {
     check("{\"session_id\":\"main-0842\",\"notes\":\"main-session-1\"}\n", None);
     // Another conversation of the run is another session.
     check(&format!("{{\"session_id\":\"{OTHER}\",\"autopilot_run_id\":\"<run>\"}}\n"), None);
-    let other = format!("{{\"session_id\":\"main-0842\",\"raw_session_id\":\"{OTHER}\",\"autopilot_run_id\":\"<run>\"}}\n");
+    let other = format!(
+        "{{\"session_id\":\"main-0842\",\"raw_session_id\":\"{OTHER}\",\"autopilot_run_id\":\"<run>\"}}\n"
+    );
     check(&other, None);
     check(&format!("{{\"session_id\":\"main-session-1\",\"raw_session_id\":\"{OTHER}\"}}\n"), None);
     // What the session wrote counts before what a hook made up for it, whichever came last.

@@ -15,7 +15,10 @@ use crate::support::{Ended, Night, Plugin};
 fn night() -> (Night, Plugin) {
     let night = Night::new();
     let plugin = Plugin::in_night(&night);
-    let load = format!("session-command = \"session-orchestrator\"\nclaude-arg = [\"--plugin-dir\", {:?}]\n", plugin.folder());
+    let load = format!(
+        "session-command = \"session-orchestrator\"\nclaude-arg = [\"--plugin-dir\", {:?}]\n",
+        plugin.folder()
+    );
     night.write(".autopilot.toml", &load);
     (night, plugin)
 }
@@ -48,7 +51,8 @@ fn first_entry(night: &Night, session: &str) -> String {
 
 /// What the start hook called a session.
 fn label(night: &Night) -> String {
-    let current: Value = serde_json::from_str(&night.read(".orchestrator/current-session.json").unwrap()).unwrap();
+    let current: Value =
+        serde_json::from_str(&night.read(".orchestrator/current-session.json").unwrap()).unwrap();
     current["semantic_session_id"].as_str().expect("the start hook has run").to_owned()
 }
 
@@ -107,6 +111,18 @@ fn a_mode_that_the_plug_in_does_not_know_gets_the_built_in_prompt() {
     assert!(asked.contains("Find out what should be done next"), "{asked}");
 }
 
+/// A forgotten `--plugin-dir` must not let the model guess what was meant.
+#[test]
+fn a_plug_in_that_is_not_loaded_ends_the_run_before_anything_is_asked() {
+    let mut night = Night::new();
+    night.variable("AUTOPILOT_SESSION_COMMAND", "session-orchestrator");
+    let ended = night.outcome(&mut night.start(&with(&[])));
+    assert_eq!(ended.verdict(), json!([23, "failed-wave", "env_refused"]), "{}", ended.stderr);
+    assert!(ended.stderr.contains("/session-orchestrator:session"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--plugin-dir"), "{}", ended.stderr);
+    assert_eq!(night.stub.requests().len(), 0);
+}
+
 #[test]
 fn a_session_that_was_cut_off_gets_the_command_again_as_it_is() {
     let (night, plugin) = night();
@@ -145,7 +161,10 @@ fn what_the_session_wrote_counts_and_the_stub_beside_it_does_not() {
     let ended = night.run(&with(&[]));
     assert_eq!(ended.record()["exit_code"], 0, "{}", ended.stderr);
     let (session, id) = only_session(&ended);
-    assert_eq!(json!([session["session_id"], session["raw_session_id"]]), json!(["main-2026-04-25-0842", id]));
+    assert_eq!(
+        json!([session["session_id"], session["raw_session_id"]]),
+        json!(["main-2026-04-25-0842", id])
+    );
     check_completed(session, &ended.record()["autopilot_run_id"]);
     let stub = ended.sessions.iter().find(|record| record.get("_backfill_source").is_some()).expect("a stub");
     assert_eq!(json!([ended.sessions.len(), stub["status"]]), json!([2, "abandoned"]));
@@ -157,13 +176,17 @@ fn what_the_session_wrote_counts_and_the_stub_beside_it_does_not() {
 #[test]
 fn a_record_under_the_name_of_the_start_hook_is_completed() {
     let (night, plugin) = night();
-    let id = "$(node -p 'require(process.cwd() + `/.orchestrator/current-session.json`).semantic_session_id')";
+    let id =
+        "$(node -p 'require(process.cwd() + `/.orchestrator/current-session.json`).semantic_session_id')";
     night.stub.next(emit(&plugin, &own_record(id))).next(Reply::report("complete"));
     let ended = night.run(&with(&[]));
     assert_eq!(ended.record()["exit_code"], 0, "{}", ended.stderr);
     assert_eq!(ended.sessions.len(), 1, "{:#?}", ended.sessions);
     let (session, conversation) = only_session(&ended);
-    assert_eq!(json!([session["session_id"], session["raw_session_id"]]), json!([label(&night), conversation]));
+    assert_eq!(
+        json!([session["session_id"], session["raw_session_id"]]),
+        json!([label(&night), conversation])
+    );
     check_completed(session, &ended.record()["autopilot_run_id"]);
     read_by_them(&night, &plugin);
 }

@@ -33,7 +33,12 @@ fn their_code_accepts_every_kind_of_record_of_ours() {
     night.stub.next(commit("three")).next(Reply::text("Done")).next(Reply::text("Done"));
     night.stub.next(Reply::text("Done")).next(Reply::text("Done"));
     let unresolved = night.run(&work(&["--max-sessions=1"]));
-    assert_eq!(json!(all(&unresolved.sessions[2..], "status")), json!(["unresolved"]), "{}", unresolved.stderr);
+    assert_eq!(
+        json!(all(&unresolved.sessions[2..], "status")),
+        json!(["unresolved"]),
+        "{}",
+        unresolved.stderr
+    );
     night.stub.always(Reply::error(401, "authentication_error", "invalid x-api-key"));
     let failed = night.run(&work(&["--max-sessions=1"]));
     assert_eq!(json!(all(&failed.sessions[3..], "status")), json!(["abandoned"]), "{}", failed.stderr);
@@ -51,7 +56,10 @@ fn their_code_accepts_every_kind_of_record_of_ours() {
     assert_eq!(read["selected_after_feature"]["mode"], "feature");
     assert_eq!(read["suitability"]["suitable"], true, "{}", read["suitability"]);
     let by_mode = &read["by_mode"];
-    assert_eq!(json!([by_mode["housekeeping"]["n_autopilot"], by_mode["feature"]["n_autopilot"]]), json!([2, 1]));
+    assert_eq!(
+        json!([by_mode["housekeeping"]["n_autopilot"], by_mode["feature"]["n_autopilot"]]),
+        json!([2, 1])
+    );
     assert_eq!(by_mode["housekeeping"]["completion_rate_autopilot"], 0.875, "of 0.75 and 1");
 }
 

@@ -101,7 +101,11 @@ fn a_report_that_never_comes_is_derived_and_nothing_is_counted_twice() {
     assert_eq!(json!([received[0]["source"], received[0]["status"]]), json!(["derived", null]));
     check_two_turns(&night, &ended);
     assert_eq!(ended.sessions[0]["status"], "unresolved");
-    assert_eq!(ended.sessions[0]["effectiveness"], json!({"carryover": null}), "nobody said anything of a plan");
+    assert_eq!(
+        ended.sessions[0]["effectiveness"],
+        json!({"carryover": null}),
+        "nobody said anything of a plan"
+    );
     assert_eq!(night.commits(), ["Add one"]);
 }
 
