@@ -243,6 +243,10 @@ pub enum Command {
     Resume(Box<ResumeArgs>),
     /// Say what is running here, or how the last run ended
     Status,
+    /// Print every decision of a run, with its inputs and reasons
+    Explain(ExplainArgs),
+    /// Say whether a run may start here unattended, and why
+    Verdict,
     /// Check claude, git, the configuration and this machine
     Doctor,
     /// Show the settings in force
@@ -277,6 +281,16 @@ pub struct ResumeArgs {
     /// Options that differ from those of the configuration.
     #[command(flatten)]
     pub options: RunArgs,
+}
+
+/// `autopilot explain`.
+#[derive(Debug, Clone, Args)]
+pub struct ExplainArgs {
+    /// Id of the run, or the beginning of it [default: the last one]
+    pub run: Option<String>,
+    /// Only the decisions of this iteration, from 1
+    #[arg(long, value_name = "N")]
+    pub iteration: Option<u32>,
 }
 
 /// `autopilot config`.

@@ -70,7 +70,7 @@ fn load_with(
 pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
     let mut layer = layer(&cli.run);
     let (name, own) = match &cli.command {
-        None | Some(Command::Doctor | Command::Config { .. }) => return Ok(layer),
+        None | Some(Command::Verdict | Command::Doctor | Command::Config { .. }) => return Ok(layer),
         Some(Command::Run(run)) => {
             layer.overlay(self::layer(run));
             return Ok(layer);
@@ -79,6 +79,7 @@ pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
             layer.overlay(self::layer(&resume.options));
             return Ok(layer);
         }
+        Some(Command::Explain(_)) => ("explain", layer.names().next()),
         Some(Command::Status) => ("status", layer.names().next()),
         Some(Command::Demo) => ("demo", layer.names().next()),
         Some(Command::Completions { .. }) => ("completions", layer.names().next()),
@@ -87,7 +88,7 @@ pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
     };
     match own.or(cli.run.events.then_some("events")) {
         Some(option) => Err(CliError::usage(format!("`autopilot {name}` has no use for --{option}"))
-            .hinted("options of a run go with `run`, `resume`, `doctor` and `config show`")),
+            .hinted("options of a run go with `run`, `resume`, `verdict`, `doctor` and `config show`")),
         None => Ok(layer),
     }
 }

@@ -8,14 +8,17 @@ pub mod completions;
 pub mod config;
 mod demo;
 mod doctor;
+mod explain;
 pub mod man;
 mod next_steps;
+mod outlook;
 mod plan;
 mod remains;
 mod resume;
 mod run;
 mod start;
 mod status;
+mod verdict;
 mod watcher;
 
 use std::ffi::OsString;
@@ -87,6 +90,8 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             Command::Run(_)
             | Command::Resume(_)
             | Command::Status
+            | Command::Explain(_)
+            | Command::Verdict
             | Command::Doctor
             | Command::Config { .. }
             | Command::Demo,
@@ -110,6 +115,11 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
         match &cli.command {
             Some(Command::Demo) => demo::demo(json, printer).await,
             Some(Command::Doctor) => doctor::doctor(&directory, &flags, json, printer).await,
+            Some(Command::Explain(args)) => explain::explain(&directory, args, json, printer).await,
+            Some(Command::Verdict) => {
+                let environment: Vec<_> = std::env::vars_os().collect();
+                verdict::verdict(&directory, &flags, &environment, json, printer).await
+            }
             Some(Command::Status) => status::status(&directory, json, printer).await,
             Some(Command::Config { command: ConfigCommand::Show { origin } }) => {
                 let repo = start::repository(&directory).await?;

@@ -7,24 +7,26 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::core::mode::Mode;
+use crate::core::mode::{Alternative, Mode, Pressure};
 use crate::core::published::{PeerSession, peer_words};
-use crate::core::resources::{self, ResourceVerdict};
-use crate::core::selector;
-use crate::core::signals::Signals;
+use crate::core::resources::ResourceVerdict;
+use crate::core::signals::SourceReading;
+use crate::core::suitability::Verdict;
 use crate::core::time::Now;
 use crate::driver;
+use crate::driver::survey::Sources;
 use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
 use crate::git::Repo;
 use crate::journal::autopilot_record::{AutopilotRecord, SCHEMA_VERSION};
 use crate::journal::metrics::append_autopilot;
-use crate::probe::Probe;
 use crate::settings::Settings;
 use crate::state::layout::Layout;
 use crate::ui::printer::Printer;
 use crate::ui::text;
+use crate::ui::words::source_lines;
 
+use super::outlook::{self, Outlook};
 use super::run;
 
 /// What a plan is made of.
@@ -36,6 +38,7 @@ pub(super) struct Plan<'a> {
     pub(super) claude: &'a Path,
     pub(super) prompt: Option<&'a str>,
     pub(super) environment: &'a [(OsString, OsString)],
+    pub(super) sources: Sources,
     pub(super) json: bool,
     pub(super) started: Now,
     pub(super) printer: &'a Printer,
@@ -53,6 +56,14 @@ struct Document {
     confidence_threshold: f64,
     rationale: String,
     would_start: bool,
+    no_open_work: bool,
+    reasons: Vec<String>,
+    alternatives: Vec<Alternative>,
+    pressure: Pressure,
+    open_tasks: Option<u32>,
+    tasks: Vec<String>,
+    sources: Vec<SourceReading>,
+    verdict: Verdict,
     resource_tier: String,
     agents_per_wave: u32,
     resource_reasons: Vec<String>,
@@ -70,18 +81,26 @@ struct Document {
 }
 
 /// Prints the plan, records the dry run, starts nothing.
-pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
-    let Plan { settings, repo, layout, run_id, claude, prompt, environment, json, started: _, printer } =
-        *plan;
-    let signals = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() };
-    let choice = selector::select(&signals, false);
-    let own = std::process::id();
-    let probe = Probe::new();
-    let sample = probe.sample(&|pid| pid == own);
-    let peers_here = driver::sessions_at_work(&probe, &repo.root);
-    let verdict = resources::judge(&sample, settings.work.agents_per_wave);
+pub(super) async fn plan(plan: Plan<'_>) -> Result<Exit, CliError> {
+    let outlook = outlook::outlook(plan.settings, &plan.repo.root, plan.sources.clone()).await;
+    let Plan {
+        settings,
+        repo,
+        layout,
+        run_id,
+        claude,
+        prompt,
+        environment,
+        sources: _,
+        json,
+        started,
+        printer,
+    } = plan;
+    for warning in &outlook.warnings {
+        printer.warn(warning);
+    }
+    let Outlook { survey, choice, would_start, tasks, resources, peers, peers_here, verdict, .. } = outlook;
     let limits = run::limits(settings);
-    let would_start = choice.mode.is_some() && choice.confidence >= limits.confidence_threshold;
     let child = crate::engine::headless::child_environment(
         environment.iter().cloned(),
         run::billing(settings),
@@ -100,10 +119,18 @@ pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
         confidence_threshold: limits.confidence_threshold,
         rationale: choice.rationale,
         would_start,
-        resource_tier: verdict.tier.to_string(),
-        agents_per_wave: verdict.cap,
-        resource_reasons: verdict.reasons.clone(),
-        peers: sample.peers.value().copied(),
+        no_open_work: choice.no_open_work,
+        reasons: choice.reasons,
+        alternatives: choice.alternatives,
+        pressure: choice.pressure,
+        open_tasks: survey.signals.tasks.map(|tasks| tasks.open),
+        tasks: tasks.iter().map(|task| task.title.clone()).collect(),
+        sources: survey.signals.sources,
+        verdict,
+        resource_tier: resources.tier.to_string(),
+        agents_per_wave: resources.cap,
+        resource_reasons: resources.reasons.clone(),
+        peers,
         peers_here_consequence: (!peers_here.is_empty()).then(|| consequence(settings)),
         peers_here,
         budgets: budgets(settings),
@@ -113,12 +140,14 @@ pub(super) fn plan(plan: &Plan<'_>) -> Result<Exit, CliError> {
         environment_removed: child.removed,
         environment_kept: child.kept,
         billing: child.billing,
-        stops: stops(settings, would_start),
+        stops: stops(settings, would_start, choice.no_open_work),
     };
-    append_autopilot(layout, &record(plan, &verdict)).map_err(|error| {
-        CliError::from_error(ErrorKind::Environment, error)
-            .hinted("free some space or mend the permissions of .orchestrator/metrics")
-    })?;
+    append_autopilot(layout, &record(&Dry { settings, repo, run_id, started }, &resources)).map_err(
+        |error| {
+            CliError::from_error(ErrorKind::Environment, error)
+                .hinted("free some space or mend the permissions of .orchestrator/metrics")
+        },
+    )?;
     if json {
         let text = serde_json::to_string(&document)
             .map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
@@ -145,6 +174,27 @@ fn layout_of(document: &Document) -> String {
             document.confidence, document.confidence_threshold, document.rationale
         ),
     );
+    for reason in &document.reasons {
+        line("", reason);
+    }
+    if !document.alternatives.is_empty() {
+        let others: Vec<String> = document
+            .alternatives
+            .iter()
+            .map(|other| format!("{} {}", other.mode, other.confidence))
+            .collect();
+        line("", &format!("instead of: {}", others.join(", ")));
+    }
+    for (at, task) in document.tasks.iter().enumerate() {
+        let of = document.open_tasks.map(|open| format!("{} of {open} open", document.tasks.len()));
+        let label = if at == 0 { "tasks" } else { "" };
+        let of = of.filter(|_| at == 0).map(|of| format!(" ({of})")).unwrap_or_default();
+        line(label, &format!("{task}{of}"));
+    }
+    for (at, text) in document.sources.iter().flat_map(source_lines).enumerate() {
+        line(if at == 0 { "signals" } else { "" }, &text);
+    }
+    line("verdict", &document.verdict.rationale);
     line(
         "resources",
         &format!("{}: at most {} sub-agents per wave", document.resource_tier, document.agents_per_wave),
@@ -230,9 +280,11 @@ fn deadlines(settings: &Settings) -> Vec<String> {
 }
 
 /// What would end the run, in the order in which it is checked (design §4).
-fn stops(settings: &Settings, would_start: bool) -> Vec<String> {
+fn stops(settings: &Settings, would_start: bool, no_open_work: bool) -> Vec<String> {
     let mut stops = Vec::new();
-    if !would_start {
+    if no_open_work {
+        stops.push("at once: nothing is open (planned end)".to_owned());
+    } else if !would_start {
         stops.push("at once: iteration 1 falls back to manual (exit 3)".to_owned());
     }
     let rules = &settings.stop_rules;
@@ -265,12 +317,20 @@ fn stops(settings: &Settings, would_start: bool) -> Vec<String> {
         "more than {} of the planned work is left over (carryover-too-high)",
         rules.carryover_threshold
     ));
-    stops.push("a session reports the work complete (planned end)".to_owned());
+    stops.push("nothing is left to do (planned end)".to_owned());
     stops
 }
 
+/// What its record is made of.
+struct Dry<'a> {
+    settings: &'a Settings,
+    repo: &'a Repo,
+    run_id: &'a str,
+    started: Now,
+}
+
 /// A dry run leaves a record too (upstream-formats §2.2, step 4 of the start).
-fn record(plan: &Plan<'_>, verdict: &ResourceVerdict) -> AutopilotRecord {
+fn record(plan: &Dry<'_>, verdict: &ResourceVerdict) -> AutopilotRecord {
     let settings = plan.settings;
     AutopilotRecord {
         schema_version: SCHEMA_VERSION,

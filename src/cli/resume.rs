@@ -77,7 +77,7 @@ pub(super) async fn resume(
 }
 
 /// The run with this id or beginning of an id; the last one by default.
-fn find_run(layout: &Layout, wanted: Option<&str>) -> Result<String, CliError> {
+pub(super) fn find_run(layout: &Layout, wanted: Option<&str>) -> Result<String, CliError> {
     let ids = layout
         .run_ids()
         .map_err(|error| CliError::environment("cannot list the runs of this repository").caused_by(error))?;

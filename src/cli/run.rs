@@ -14,7 +14,7 @@ use crate::core::recovery::Policy;
 use crate::core::run::{Chain, Inherited, Limits};
 use crate::core::signals::Signals;
 use crate::core::time::Now;
-use crate::driver::{self, Ended, Observer, Setup, clock};
+use crate::driver::{self, Ended, FollowUps, Observer, Setup, clock};
 use crate::engine::headless::{Billing, PassThrough};
 use crate::error::exit::{self, Exit, StopSignal};
 use crate::error::{CliError, ErrorKind};
@@ -99,8 +99,11 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
     let snapshot = git::snapshot(&repo).await.ok();
     let branch = snapshot.and_then(|snapshot| snapshot.branch);
     let base_id = run_id::base_id(branch.as_deref(), started.wall);
+    let asked = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() };
+    let mut sources = start::sources(&settings, &repo, branch.clone(), &request.environment, asked).await;
+    sources.goes_on |= request.continued.is_some();
     if settings.safety.dry_run {
-        return plan::plan(&plan::Plan {
+        return plan::plan(plan::Plan {
             settings: &settings,
             repo: &repo,
             layout: &layout,
@@ -108,10 +111,12 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
             claude: &claude,
             prompt: prompt.as_deref(),
             environment: &request.environment,
+            sources,
             json: request.json,
             started,
             printer,
-        });
+        })
+        .await;
     }
 
     let (run_id, run_dir) = run_id::claim_run_dir(&layout, &base_id)
@@ -129,7 +134,12 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         run_id: run_id.clone(),
         cookie,
         limits: limits(&settings),
-        work: Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() },
+        sources,
+        state_file: settings.work.state_file,
+        follow_ups: FollowUps {
+            verify: settings.work.follow_ups.verify,
+            docs: settings.work.follow_ups.docs,
+        },
         inherited: request.continued.map(|continued| continued.inherited).unwrap_or_default(),
         agents_per_wave: settings.work.agents_per_wave,
         // The name, not what was found: it is looked up again at each start (field-reports K08).
@@ -143,6 +153,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         prompt,
         session_command: settings.work.session_command.clone(),
         verify: settings.work.verify.clone(),
+        verify_timeout: settings.deadlines.verify,
         environment: environment(request.environment),
         repo,
         layout,

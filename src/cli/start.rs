@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
+use crate::core::signals::Signals;
+use crate::driver::survey::Sources;
 use crate::error::{CliError, ErrorKind};
+use crate::forge::{self, ForgeKind};
 use crate::git::{self, GitError, Repo};
-use crate::settings::PromptSource;
+use crate::settings::{self, PromptSource, Settings, env_vars};
 use crate::state::layout::Layout;
 
 /// Largest prompt the CLI takes on stdin (field-reports C15).
@@ -40,6 +43,38 @@ pub(super) async fn repository(directory: &Path) -> Result<Repo, CliError> {
             None => error,
         }
     })
+}
+
+/// Where the work of a run comes from, by its settings.
+pub(super) async fn sources(
+    settings: &Settings,
+    repo: &Repo,
+    branch: Option<String>,
+    environment: &[(OsString, OsString)],
+    asked: Signals,
+) -> Sources {
+    let configured = match settings.work.forge {
+        settings::Forge::Auto | settings::Forge::Off => None,
+        settings::Forge::GitHub => Some(ForgeKind::GitHub),
+        settings::Forge::GitLab => Some(ForgeKind::GitLab),
+    };
+    let forge = if settings.work.forge == settings::Forge::Off {
+        None
+    } else {
+        let remotes = git::remotes(repo).await.unwrap_or_default();
+        forge::detect(&remotes, configured)
+    };
+    let state_dir =
+        environment.iter().find(|(name, value)| name == env_vars::SO_STATE_DIR && !value.is_empty());
+    Sources {
+        layout: Layout::new(&repo.root),
+        goes_on: !asked.prompt,
+        asked,
+        branch,
+        forge,
+        backlog_label: settings.work.backlog_label.clone(),
+        state_dir: state_dir.map(|(_, value)| PathBuf::from(value)),
+    }
 }
 
 /// A night's work must not end at a record that cannot be written: both metric files are tried before it.

@@ -54,6 +54,8 @@ pub enum LaunchFailure {
     DirectoryGone,
     /// The disk is full.
     DiskFull,
+    /// The CLI does not know the slash command that was to be sent.
+    CommandMissing,
     /// Anything else.
     Other,
 }

@@ -36,7 +36,7 @@ pub fn judge(evidence: &Evidence) -> Outcome {
     if let Some((failure, words)) = &evidence.end.launch_failure {
         let class = match failure {
             LaunchFailure::ProgramMissing | LaunchFailure::NotExecutable => Class::BinaryMissing,
-            LaunchFailure::DirectoryGone => Class::EnvRefused,
+            LaunchFailure::DirectoryGone | LaunchFailure::CommandMissing => Class::EnvRefused,
             LaunchFailure::DiskFull => Class::Disk,
             LaunchFailure::Other => Class::UnknownError,
         };

@@ -95,7 +95,8 @@ fn verifications(close: &SessionClose, known: &[Task]) -> Vec<String> {
     let doubtful = !close.checked.contradictions.is_empty()
         || close.verification.as_ref().is_some_and(|verification| !verification.passed)
         || close.checked.failed.is_some_and(|failed| failed > 0);
-    let ticked = close.tasks.iter().flat_map(|tasks| tasks.ticked_by_session.iter().chain(&tasks.ticked_by_us));
+    let ticked =
+        close.tasks.iter().flat_map(|tasks| tasks.ticked_by_session.iter().chain(&tasks.ticked_by_us));
     let finished: Vec<follow_up::Finished<'_>> = ticked
         .map(|title| follow_up::Finished {
             title,

@@ -94,6 +94,7 @@ impl Driver<'_> {
             budget_usd: launch.budget_left_usd,
             pass_through: &setup.pass_through,
         });
+        self.iteration = launch.iteration;
         self.publish(&RunEvent::TurnStarted {
             session_id: launch.session_id.clone(),
             turn: launch.turn,
@@ -138,6 +139,7 @@ impl Driver<'_> {
                 cookie: setup.cookie.clone(),
             },
             protocol,
+            needs_command: prompts::plugin_command(&prompt).map(str::to_owned),
             prompt,
             handshake_timeout: HANDSHAKE.min(setup.limits.first_output_timeout),
             stdout_log: Box::new(Tee(RawLog::new(&stream, attempt))),

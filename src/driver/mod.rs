@@ -43,8 +43,8 @@ use crate::git::{self, Repo, Snapshot};
 use crate::journal::autopilot_record::Heal;
 use crate::journal::metrics::{append_session, sessions_length};
 use crate::journal::writer::{Journal, JournalError};
-use crate::probe::Probe;
 use crate::plan;
+use crate::probe::Probe;
 use crate::process::{self, Cookie};
 use crate::state::layout::{Layout, RunDir};
 use crate::state::lock::{Reasserted, RunLock};
@@ -52,10 +52,10 @@ use crate::state_md;
 use crate::tasks::{TaskKind, Tasks};
 use crate::transcript;
 
-pub use launch::{billing_notice, environment, planned_argv};
-pub use peers::sessions_at_work;
 use closing::Closing;
 pub use closing::FollowUps;
+pub use launch::{billing_notice, environment, planned_argv};
+pub use peers::sessions_at_work;
 use records::Verify;
 use settle::Question;
 use signals::Signals;
@@ -480,9 +480,9 @@ impl Driver<'_> {
         let sources = self.setup.sources.clone();
         let left = self.hand_over.clone();
         let now = clock::wall();
-        self.query(async move {
-            Reply::Surveyed(Box::new(survey::survey(sources, left, Look::Take, now).await))
-        });
+        self.query(
+            async move { Reply::Surveyed(Box::new(survey::survey(sources, left, Look::Take, now).await)) },
+        );
     }
 
     /// The start of a session, in the files of its tasks and its state. Nobody waits for it: what is written

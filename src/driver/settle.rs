@@ -25,7 +25,8 @@ pub(super) struct Question {
 pub(super) fn settle(root: &Path, ledger: &Path, question: &Question) -> (TaskOutcome, Vec<String>) {
     let Question { session_id, given, done, proven, known } = question;
     // Issues are closed at the forge, not ticked here.
-    let is_issue = |id: &String| known.iter().any(|task| task.id == *id && task.source == TaskSource::Backlog);
+    let is_issue =
+        |id: &String| known.iter().any(|task| task.id == *id && task.source == TaskSource::Backlog);
     let boxes: Vec<String> = given.iter().filter(|id| !is_issue(id)).cloned().collect();
     let names_issue =
         |claim: &&String| known.iter().any(|task| task.source == TaskSource::Backlog && names(claim, task));

@@ -274,6 +274,14 @@ pub fn session_command(plugin: &str, mode: Mode, prompt: Option<&str>) -> Option
     }
 }
 
+/// The command of a plug-in that `text` calls, as `plugin:name`. `None` for a command of Claude Code or the
+/// repository, which need not be on its list.
+#[must_use]
+pub fn plugin_command(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('/')?.split(char::is_whitespace).next()?;
+    (is_slash_command(text) && name.contains(':')).then_some(name)
+}
+
 /// Whether Claude Code would take `text` as a slash command: `/name` or `/plugin:name`, then nothing or
 /// arguments. A path such as `/etc/hosts` at the beginning of a sentence is none.
 #[must_use]

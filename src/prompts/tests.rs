@@ -147,6 +147,10 @@ fn a_plug_in_gets_the_modes_it_knows() {
     }
     let sent = session_command("so", Mode::Feature, Some("{{ x }}")).unwrap();
     assert!(is_slash_command(&sent));
+    assert_eq!(plugin_command(&sent), Some("so:session"));
+    for other in ["/review 7", "/etc/a:b is wrong", "so:session", "/", ""] {
+        assert_eq!(plugin_command(other), None, "{other}");
+    }
 }
 
 fn override_with(name: &str, text: &str) -> tempfile::TempDir {

@@ -32,6 +32,9 @@ pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 /// Where Claude Code keeps its files.
 pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 
+/// Where upstream keeps STATE.md.
+pub const SO_STATE_DIR: &str = "SO_STATE_DIR";
+
 /// A variable and what it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnvVar {
@@ -42,7 +45,7 @@ pub struct EnvVar {
 }
 
 /// The variables that are not settings.
-pub const OTHERS: [EnvVar; 11] = [
+pub const OTHERS: [EnvVar; 12] = [
     EnvVar { name: AUTOPILOT_LOG, about: "filter of the debug log on stderr, for example `autopilot=debug`" },
     EnvVar { name: AUTOPILOT_RUN_ID, about: "set for everything a run starts; a run that finds it refuses" },
     EnvVar { name: AUTOPILOT_COOKIE, about: "set for everything a run starts, so that orphans are found" },
@@ -54,6 +57,10 @@ pub const OTHERS: [EnvVar; 11] = [
     EnvVar { name: HOME, about: "home folder" },
     EnvVar { name: XDG_CONFIG_HOME, about: "folder of autopilot/config.toml instead of ~/.config" },
     EnvVar { name: CLAUDE_CONFIG_DIR, about: "where Claude Code keeps its transcripts instead of ~/.claude" },
+    EnvVar {
+        name: SO_STATE_DIR,
+        about: "folder of STATE.md, looked at before .claude, .codex, .cursor and .pi",
+    },
 ];
 
 /// Every variable: settings first, in their order.

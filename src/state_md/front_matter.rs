@@ -125,7 +125,7 @@ const NO_ITEM: &str = "the line is indented but is neither an item of a list nor
 fn block_list(lines: &mut Lines<'_>) -> Result<Option<Vec<Value>>, Broken> {
     let mut items: Vec<Value> = Vec::new();
     loop {
-        let mut ahead = *lines;
+        let mut ahead = lines.clone();
         // Blank lines belong to the list only when it goes on behind them.
         let Some(line) = ahead.by_ref().find(|line| !line.text.trim().is_empty()) else { break };
         let content = line.text.trim();
@@ -139,7 +139,7 @@ fn block_list(lines: &mut Lines<'_>) -> Result<Option<Vec<Value>>, Broken> {
             _ if !indented => break,
             _ => match (items.last_mut(), pair(content)) {
                 (Some(Value::Mapping(pairs)), Some(pair)) => pairs.push(pair),
-                _ if items.is_empty() => return Err(Broken { line: line.number, what: NO_LIST }),
+                (None, _) => return Err(Broken { line: line.number, what: NO_LIST }),
                 _ => return Err(Broken { line: line.number, what: NO_ITEM }),
             },
         }
@@ -248,7 +248,7 @@ fn is_fence(line: &str) -> bool {
 }
 
 /// A line, without its line break.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Line<'t> {
     /// Where it begins in the text.
     pub start: usize,

@@ -64,6 +64,7 @@ pub(crate) fn session_ended(iteration: u32, id: &str) -> RunEvent {
             insertions: 1_240,
             deletions: 12,
             dirty: 0,
+            dirty_changed: false,
             history_rewritten: false,
         }),
         contradictions: vec![],

@@ -16,6 +16,8 @@ pub(super) struct Found {
     pub(super) replies: Vec<Vec<u8>>,
     /// The handshake was answered; `false` = refused.
     pub(super) handshake: Option<bool>,
+    /// With the handshake: the slash commands on offer, where it names them.
+    pub(super) commands: Option<Vec<String>>,
     /// The CLI spoke of a turn, handshake or not.
     pub(super) speaks: bool,
 }
@@ -82,6 +84,7 @@ fn answer(message: &Message, handshake_id: &str, found: &mut Found) {
         Body::ControlResponse(response) => {
             if response.request_id.as_deref() == Some(handshake_id) {
                 found.handshake = Some(response.success);
+                found.commands = response.commands();
             }
         }
         Body::ControlRequest(request) => found.replies.extend(reply(request)),

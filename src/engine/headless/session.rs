@@ -37,6 +37,8 @@ pub struct Order {
     pub protocol: Protocol,
     /// The prompt.
     pub prompt: String,
+    /// The slash command without which the prompt is not sent. Checked where the handshake names the commands.
+    pub needs_command: Option<String>,
     /// How long `initialize` may stay unanswered.
     pub handshake_timeout: Duration,
     /// Where the raw bytes of stdout go.
@@ -126,9 +128,11 @@ async fn run(
         stdout_log: order.stdout_log,
         lines: Some(lines),
         prompt: Some(order.prompt),
+        needs_command: order.needs_command,
         protocol: order.protocol,
         warden: warden_orders,
         handshake_failed: false,
+        missing: None,
     };
     match order.protocol {
         Protocol::Control => reader.write(control::initialize(&handshake_id)),
@@ -138,7 +142,7 @@ async fn run(
     let (stderr_tail, stderr_noise) = reader.stderr.finish();
     AttemptEnd {
         exit: end.exit,
-        launch_failure: None,
+        launch_failure: reader.missing,
         handshake_failed: reader.handshake_failed,
         lines: reader.output.lines(),
         signals: end.signals,
@@ -160,9 +164,11 @@ struct Reader<'a> {
     lines: Option<UnboundedSender<Vec<u8>>>,
     /// Until it is sent.
     prompt: Option<String>,
+    needs_command: Option<String>,
     protocol: Protocol,
     warden: UnboundedSender<warden::Order>,
     handshake_failed: bool,
+    missing: Option<(LaunchFailure, String)>,
 }
 
 impl Reader<'_> {
@@ -197,7 +203,7 @@ impl Reader<'_> {
                     drain_until = Some(now() + DRAIN);
                 }
                 () = sleep_until(started + handshake_timeout),
-                    if self.prompt.is_some() && !self.handshake_failed && end.is_none() =>
+                    if self.prompt.is_some() && !self.handshake_failed && self.missing.is_none() && end.is_none() =>
                 {
                     // Nothing ran: the prompt is still here.
                     self.handshake_failed = true;
@@ -245,13 +251,16 @@ impl Reader<'_> {
     }
 
     async fn take(&mut self, found: Found) {
-        let Found { facts, replies, handshake, speaks } = found;
+        let Found { facts, replies, handshake, commands, speaks } = found;
         for reply in replies {
             self.write(reply);
         }
         match handshake {
             Some(false) => {
                 self.handshake_failed = true;
+                self.ask_warden(warden::Order::Stop(StopStep::Terminate));
+            }
+            Some(true) if self.lacks_command(commands.as_deref()) => {
                 self.ask_warden(warden::Order::Stop(StopStep::Terminate));
             }
             Some(true) => self.send_prompt(),
@@ -263,8 +272,22 @@ impl Reader<'_> {
         }
     }
 
+    /// To the CLI an unknown command of a plug-in is a text like any other: the model would make something of
+    /// it, all night.
+    fn lacks_command(&mut self, offered: Option<&[String]>) -> bool {
+        if let (Some(needed), Some(offered)) = (&self.needs_command, offered)
+            && !offered.contains(needed)
+        {
+            let words = format!(
+                "Claude Code has no command /{needed}: the plug-in is not loaded (claude-arg = [\"--plugin-dir\", …])"
+            );
+            self.missing = Some((LaunchFailure::CommandMissing, words));
+        }
+        self.missing.is_some()
+    }
+
     fn send_prompt(&mut self) {
-        if self.handshake_failed {
+        if self.handshake_failed || self.missing.is_some() {
             return;
         }
         let Some(prompt) = self.prompt.take() else { return };

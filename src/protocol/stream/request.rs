@@ -165,6 +165,17 @@ impl CanUseTool {
 }
 
 impl ControlResponse {
+    /// The names of the slash commands that the answer to `initialize` offers, without the slash. `None` when it
+    /// names none: the CLI always has some of its own.
+    #[must_use]
+    pub fn commands(&self) -> Option<Vec<String>> {
+        let value = self.response.as_ref()?.to_value()?;
+        let commands = value.get("commands")?.as_array()?;
+        let name = |command: &serde_json::Value| Some(command.get("name")?.as_str()?.to_owned());
+        let names: Vec<String> = commands.iter().filter_map(name).collect();
+        (!names.is_empty()).then_some(names)
+    }
+
     pub(super) fn read(line: &Object<'_>) -> Self {
         let Some(response) = line.object("response") else { return Self::default() };
         Self {

@@ -213,6 +213,25 @@ fn limits_are_read_in_every_spelling() {
 }
 
 #[test]
+fn commands_are_told_by_the_answer_to_initialize() {
+    let check = |response: &str, expected: Option<&[&str]>| {
+        let line = format!(
+            r#"{{"type":"control_response","response":{{"subtype":"success","request_id":"r","response":{response}}}}}"#
+        );
+        let Body::ControlResponse(answer) = body(&line) else { panic!("{line}") };
+        let names = answer.commands();
+        let names = names.as_ref().map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(names.as_deref(), expected, "{response}");
+    };
+    check(r#"{"commands":[{"name":"init","x":1},{"name":"so:session"}]}"#, Some(&["init", "so:session"]));
+    check(r#"{"commands":[7,{"name":null},{"name":"init"}]}"#, Some(&["init"]));
+    // Nothing is known of commands.
+    for unknown in [r#"{"commands":[]}"#, r#"{"commands":{"name":"x"}}"#, "{}", "null", "7"] {
+        check(unknown, None);
+    }
+}
+
+#[test]
 fn excerpts_of_many_blocks_stay_bounded() {
     let part = format!(r#"{{"type":"text","text":"{}"}}"#, "x".repeat(3000));
     let line = format!(

@@ -111,6 +111,18 @@ fn a_mode_that_the_plug_in_does_not_know_gets_the_built_in_prompt() {
     assert!(asked.contains("Find out what should be done next"), "{asked}");
 }
 
+/// A forgotten `--plugin-dir` must not let the model guess what was meant.
+#[test]
+fn a_plug_in_that_is_not_loaded_ends_the_run_before_anything_is_asked() {
+    let mut night = Night::new();
+    night.variable("AUTOPILOT_SESSION_COMMAND", "session-orchestrator");
+    let ended = night.outcome(&mut night.start(&with(&[])));
+    assert_eq!(ended.verdict(), json!([23, "failed-wave", "env_refused"]), "{}", ended.stderr);
+    assert!(ended.stderr.contains("/session-orchestrator:session"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--plugin-dir"), "{}", ended.stderr);
+    assert_eq!(night.stub.requests().len(), 0);
+}
+
 #[test]
 fn a_session_that_was_cut_off_gets_the_command_again_as_it_is() {
     let (night, plugin) = night();

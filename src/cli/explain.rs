@@ -1,0 +1,215 @@
+//! `autopilot explain`: every decision of a run with its inputs, read back from its journal.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::core::published::{Entry, RunEvent, SwitchInputs};
+use crate::error::exit::Exit;
+use crate::error::{CliError, ErrorKind};
+use crate::journal::reader::read_journal;
+use crate::state::layout::Layout;
+use crate::ui::printer::Printer;
+use crate::ui::text::one_line;
+use crate::ui::words::source_lines;
+
+use super::args::ExplainArgs;
+use super::{resume, start, watcher};
+
+/// Characters of a line; journals hold words of sessions, which may be long.
+const LONGEST_LINE: usize = 400;
+
+pub(super) async fn explain(
+    directory: &Path,
+    args: &ExplainArgs,
+    json: bool,
+    printer: &Printer,
+) -> Result<Exit, CliError> {
+    let repo = start::repository(directory).await?;
+    let layout = Layout::new(&repo.root);
+    let run_id = resume::find_run(&layout, args.run.as_deref())?;
+    let run_dir =
+        layout.run(&run_id).ok_or_else(|| CliError::usage(format!("`{run_id}` is not the id of a run")))?;
+    let replay = read_journal(&run_dir.events())
+        .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
+    let decisions = decisions(&replay.entries, args.iteration);
+    if decisions.is_empty() {
+        let which = args.iteration.map(|n| format!(" of iteration {n}")).unwrap_or_default();
+        return Err(CliError::usage(format!("run {run_id} has no decision{which} in its journal"))
+            .hinted("`autopilot explain` without --iteration shows all there are"));
+    }
+    if json {
+        let lines: Result<Vec<String>, _> =
+            decisions.iter().map(|(_, entry)| serde_json::to_string(entry)).collect();
+        let lines = lines.map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
+        printer.data(&lines.join("\n"))?;
+        return Ok(Exit::Planned);
+    }
+    let options = watcher::text_options(printer);
+    let mut text = format!("run {run_id}\n");
+    let mut iteration = None;
+    for (of, entry) in decisions {
+        if iteration != Some(of) {
+            iteration = Some(of);
+            _ = writeln!(text, "\niteration {of}");
+        }
+        for line in words(&entry.event) {
+            _ = writeln!(text, "  {}", options.spell(&one_line(&line, LONGEST_LINE)));
+        }
+    }
+    printer.data(text.trim_end())?;
+    Ok(Exit::Planned)
+}
+
+/// The entries that are decisions, each with its iteration.
+fn decisions(entries: &[Entry], wanted: Option<u32>) -> Vec<(u32, &Entry)> {
+    let mut iteration = 1;
+    let mut found = Vec::new();
+    for entry in entries {
+        match &entry.event {
+            RunEvent::ResourcesJudged { iteration: of, .. }
+            | RunEvent::Surveyed { iteration: of, .. }
+            | RunEvent::ModeSelected { iteration: of, .. }
+            | RunEvent::SessionStarted { iteration: of, .. }
+            | RunEvent::SwitchesChecked { iteration: of, .. }
+            | RunEvent::SessionEnded { iteration: of, .. } => iteration = *of,
+            _ => {}
+        }
+        if wanted.is_none_or(|wanted| wanted == iteration) && !words(&entry.event).is_empty() {
+            found.push((iteration, entry));
+        }
+    }
+    found
+}
+
+/// A decision, its inputs and its reasons; nothing for an event that decides nothing.
+fn words(event: &RunEvent) -> Vec<String> {
+    match event {
+        RunEvent::ResourcesJudged { tier, cap, deciding, signals, .. } => {
+            let by = deciding.as_deref().map(|by| format!(", decided by {by}")).unwrap_or_default();
+            let first = format!("resources: {tier}, at most {cap} sub-agents per wave{by}");
+            let each = signals.iter().map(|s| format!("  {}: {} ({})", s.signal, s.value, s.tier));
+            std::iter::once(first).chain(each).collect()
+        }
+        RunEvent::Surveyed { signals, .. } => {
+            let lines = signals.sources.iter().flat_map(source_lines).map(|line| format!("  {line}"));
+            std::iter::once("signals:".to_owned()).chain(lines).collect()
+        }
+        RunEvent::ModeSelected {
+            mode,
+            confidence,
+            threshold,
+            rationale,
+            alternatives,
+            pressure,
+            reasons,
+            ..
+        } => {
+            let mode = mode.map_or("none", |mode| mode.as_str());
+            let comparison = if confidence >= threshold { ">=" } else { "<" };
+            let mut lines = vec![format!(
+                "mode: {mode}, confidence {confidence} {comparison} threshold {threshold}: {rationale}"
+            )];
+            lines.extend(reasons.iter().map(|reason| format!("  {reason}")));
+            if !alternatives.is_empty() {
+                let others: Vec<String> =
+                    alternatives.iter().map(|other| format!("{} {}", other.mode, other.confidence)).collect();
+                lines.push(format!("  instead of: {}", others.join(", ")));
+            }
+            lines.push(format!("  context pressure: {} ({})", pressure.level.as_str(), pressure.score));
+            lines
+        }
+        RunEvent::VerdictJudged { autonomy, verdict } => {
+            let word = if verdict.suitable { "yes" } else { "no" };
+            let gates = verdict.gates.iter().map(|gate| {
+                format!("  {}: {} ({})", gate.name, if gate.passed { "ok" } else { "FAIL" }, gate.why)
+            });
+            std::iter::once(format!("pre-launch verdict: {word} (--autonomy {autonomy})"))
+                .chain(gates)
+                .collect()
+        }
+        RunEvent::SwitchesChecked { phase, inputs, hit, detail, .. } => {
+            let hit = hit.map_or("none fires".to_owned(), |hit| hit.as_str().to_owned());
+            let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
+            let mut lines = vec![format!("kill-switches {phase} the session: {hit}{detail}")];
+            lines.push(format!("  {}", switch_words(inputs, phase)));
+            lines
+        }
+        RunEvent::SessionStarted { session_id, mode, tasks, .. } => {
+            let tasks = tasks.iter().map(|task| format!("  task: {task}"));
+            std::iter::once(format!("session {session_id}: {mode}")).chain(tasks).collect()
+        }
+        RunEvent::OutcomeJudged { attempt, class, confidence, reasons, .. } => {
+            let reasons = reasons.iter().map(|reason| format!("  {reason}"));
+            std::iter::once(format!("outcome of attempt {attempt}: {class} (confidence {confidence})"))
+                .chain(reasons)
+                .collect()
+        }
+        RunEvent::Healed { class, action, why, recovery, delay_seconds, .. } => {
+            vec![format!("heal {recovery} for {class}: {action} in {delay_seconds} s, because {why}")]
+        }
+        RunEvent::LimitWait { window, until, why } => {
+            let window = window.as_deref().unwrap_or("usage limit");
+            vec![format!("waits for {window} until {until}: {why}")]
+        }
+        RunEvent::PeerWait { until, peers, .. } => {
+            let pids: Vec<String> = peers.iter().map(|peer| peer.pid.to_string()).collect();
+            vec![format!("waits until {until} for other Claude sessions: {}", pids.join(", "))]
+        }
+        RunEvent::QuestionAsked { question, until, .. } => {
+            vec![format!("question: {question}; its first option is taken at {until}")]
+        }
+        RunEvent::QuestionAnswered { answer, by, .. } => vec![format!("answered: {answer} ({by})")],
+        RunEvent::SessionEnded { class, status, contradictions, tasks, .. } => {
+            let status = status.as_deref().unwrap_or("none");
+            let mut lines = vec![format!("session over: {class}, reported {status}")];
+            lines.extend(contradictions.iter().map(|text| format!("  but: {text}")));
+            if let Some(tasks) = tasks {
+                let mut list = |name: &str, titles: &[String]| {
+                    lines.extend(titles.iter().map(|title| format!("  {name}: {title}")));
+                };
+                list("done, ticked by the session", &tasks.ticked_by_session);
+                list("done, ticked by autopilot", &tasks.ticked_by_us);
+                list("still open", &tasks.still_open);
+                list("no task of that name", &tasks.unknown_claims);
+            }
+            lines
+        }
+        RunEvent::StopRequested { level, by } => vec![format!("stop asked for by {by}: {level}")],
+        RunEvent::RunEnded { kill_switch, detail, exit_code, .. } => {
+            let why = kill_switch.map_or("planned or before the first session", |hit| hit.as_str());
+            let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
+            vec![format!("end: {why}{detail} (exit code {exit_code})")]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What the switches of a phase compare.
+fn switch_words(inputs: &SwitchInputs, phase: &str) -> String {
+    let number = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), |value| value.to_string());
+    if phase == "before" {
+        let cost = inputs
+            .max_cost_usd
+            .map_or(String::new(), |max| format!(", cost {} of {max}", number(inputs.cost_usd)));
+        let tokens = if inputs.max_tokens == 0 { "off".to_owned() } else { inputs.max_tokens.to_string() };
+        return format!(
+            "sessions {} of {}, hours {:.2} of {}, tokens {} of {tokens}{cost}, resources {} with {} peers (more than {} stop)",
+            inputs.iterations,
+            inputs.max_sessions,
+            inputs.elapsed_hours,
+            inputs.max_hours,
+            inputs.tokens,
+            inputs.resources,
+            inputs.peers.map_or_else(|| "?".to_owned(), |peers| peers.to_string()),
+            inputs.peer_abort,
+        );
+    }
+    format!(
+        "spiral {}, failed {}, carry-over {} of {} planned (more than {} stops)",
+        number(inputs.spiral),
+        number(inputs.failed),
+        number(inputs.carryover),
+        number(inputs.planned),
+        inputs.carryover_threshold,
+    )
+}
