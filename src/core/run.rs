@@ -101,7 +101,7 @@ enum State {
 #[derive(Debug, Default)]
 struct Looking {
     verdict: Option<(ResourceVerdict, Option<u32>)>,
-    signals: Option<Signals>,
+    signals: Option<Box<Signals>>,
     snapshot: bool,
 }
 
@@ -200,7 +200,7 @@ impl Run {
             }
             Event::Surveyed(signals) => {
                 if let State::Looking(looking) = &mut self.state {
-                    looking.signals = Some(signals);
+                    looking.signals = Some(Box::new(signals));
                 }
                 self.looked(now, &mut effects);
             }
@@ -249,7 +249,7 @@ impl Run {
                 verdict: Some((verdict, peers)),
                 signals: Some(signals),
                 snapshot: true,
-            }) => (verdict.clone(), *peers, signals.clone()),
+            }) => (verdict.clone(), *peers, signals.as_ref().clone()),
             State::Idle | State::Looking(_) | State::InSession(_) | State::Done => return,
         };
         self.has_prompt = signals.prompt;
