@@ -43,15 +43,15 @@ pub(super) fn read(signals: &Signals) -> Reading {
     let scope = clamp((priorities as f64 - 3.0) / 10.0, 0.0, 0.5);
     let keywords = if signals.task_text.as_deref().is_some_and(cuts_across) { KEYWORDS } else { 0.0 };
     let carryover = clamp(usual_carryover(&signals.recent_sessions) - USUAL_CARRYOVER, 0.0, 0.25);
-    let score = round2(clamp(scope + keywords + carryover, 0.0, 1.0));
-    let level = if score < 0.3 {
+    let total = round2(clamp(scope + keywords + carryover, 0.0, 1.0));
+    let level = if total < 0.3 {
         PressureLevel::Low
-    } else if score < 0.7 {
+    } else if total < 0.7 {
         PressureLevel::Medium
     } else {
         PressureLevel::High
     };
-    Reading { pressure: Pressure { level, score }, scope, keywords, carryover }
+    Reading { pressure: Pressure { level, score: total }, scope, keywords, carryover }
 }
 
 /// Whether anything says something about the pressure. If not, it has no influence on a score, not even where

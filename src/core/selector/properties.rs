@@ -81,7 +81,7 @@ proptest! {
 
     #[test]
     fn it_is_total(signals in signals(), work_done: bool, interrupted: bool, prompt: bool) {
-        for signals in [signals.clone(), Signals { interrupted, prompt, ..signals }] {
+        for signals in [signals.clone(), Signals { prompt, interrupted, ..signals }] {
             let choice = select(&signals, work_done);
             prop_assert!((0.0..=1.0).contains(&choice.confidence));
             prop_assert!((0.0..=1.0).contains(&choice.pressure.score));

@@ -74,7 +74,7 @@ fn limits() -> Limits {
 /// Something that will happen.
 #[derive(Debug)]
 enum Happening {
-    Event(Event),
+    Event(Box<Event>),
     Step(u32, Step),
     Suspend(Duration),
 }
@@ -183,7 +183,7 @@ impl World {
 
     /// Lets something happen this long after the start.
     fn at(mut self, after: Duration, event: Event) -> Self {
-        self.schedule(after, Happening::Event(event));
+        self.schedule(after, Happening::Event(Box::new(event)));
         self
     }
 
@@ -252,7 +252,7 @@ impl World {
         self.pass(left);
         let Some(happening) = key.and_then(|key| self.agenda.remove(&key)) else { return };
         match happening {
-            Happening::Event(event) => self.step(event),
+            Happening::Event(event) => self.step(*event),
             Happening::Step(attempt, step) => self.play_step(attempt, step),
             Happening::Suspend(asleep) => {
                 self.pass(asleep);
@@ -341,7 +341,7 @@ impl World {
                 pending.push_back(Event::Surveyed(Box::new(survey)));
             }
             Effect::Snapshot => {
-                self.schedule(Duration::from_millis(20), Happening::Event(Event::Snapshotted));
+                self.schedule(Duration::from_millis(20), Happening::Event(Box::new(Event::Snapshotted)));
             }
             Effect::Inspect { session_id, offset } => {
                 let digest = Box::new(self.digest(&session_id, offset.unwrap_or_default()));
@@ -395,7 +395,7 @@ impl World {
                     tail: String::new(),
                 });
                 let event = Event::Measured { work: self.work.clone(), verification };
-                self.schedule(self.measure, Happening::Event(event));
+                self.schedule(self.measure, Happening::Event(Box::new(event)));
             }
             Effect::SettleTasks { given, done, proven, .. } => {
                 self.asked.push((given, done, proven));

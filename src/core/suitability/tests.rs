@@ -34,7 +34,7 @@ fn failed(inputs: &Inputs<'_>) -> Vec<GateName> {
 #[test]
 fn confidence_has_to_reach_the_floor() {
     let check = |confidence, floor, passes: bool| {
-        let inputs = Inputs { confidence, floor, ..healthy() };
+        let inputs = Inputs { floor, confidence, ..healthy() };
         assert_eq!(failed(&inputs).is_empty(), passes, "{confidence:?} {floor}");
     };
     check(Some(0.5), 0.5, true);
@@ -44,7 +44,10 @@ fn confidence_has_to_reach_the_floor() {
     check(Some(0.99), 1.0, false);
     for missing in [None, Some(f64::NAN), Some(f64::INFINITY), Some(f64::NEG_INFINITY)] {
         check(missing, 0.0, false);
-        assert_eq!(judge(&Inputs { confidence: missing, ..healthy() }).confidence, 0.0);
+        let verdict = judge(&Inputs { confidence: missing, ..healthy() });
+        assert!(
+            verdict.rationale.contains("confidence 0>=0.5 FAIL") && verdict.confidence.abs() < f64::EPSILON
+        );
     }
     // A floor that is none is the default, never 0.
     for odd in [f64::NAN, -0.1, 1.1, f64::INFINITY] {
@@ -218,7 +221,7 @@ proptest! {
         bad in 0_usize..30,
     ) {
         let all = runs(total, bad, "stall-timeout");
-        let inputs = Inputs { confidence, floor, runs: &all, ..healthy() };
+        let inputs = Inputs { floor, confidence, runs: &all, ..healthy() };
         let verdict = judge(&inputs);
         prop_assert!(verdict.confidence.is_finite());
         for autonomy in Autonomy::ALL {
