@@ -266,7 +266,7 @@ fn reports_of_every_wrong_shape() {
         "42",
         "{\"status\":\"celebrating\",\"summary\":7}",
         "{\"status\":\"complete\",\"agent_summary\":{\"spiral\":-1,\"failed\":\"none\"},\"effectiveness\":{\"planned_issues\":0,\"carryover\":1e308}}",
-        "{\"status\":\"partial\",\"waves\":{\"a\":1},\"tasks_done\":\"x\",\"blocked_on\":[]}",
+        "{\"status\":\"partial\",\"waves\":{\"a\":1},\"tasks_carried\":\"x\",\"blocked_on\":[]}",
     ] {
         let morning = bounded(night(&format!(
             "nth_call 1 {{\ninit\ntext \"Done.\"\nresult {{\"structured_output\":{report}}}\n}}\nnth_call 2 {{\nturn\n}}"
