@@ -29,6 +29,8 @@
 //! - [`process`]: starts, signals, sweeps and reaps process trees; the only place that does.
 //! - [`transcript`], [`git`], [`probe`]: ground truth about a conversation, a repository, the machine.
 //! - [`state`], [`journal`]: where files are, how they are replaced, locked and appended; what is in them.
+//! - [`state_md`], [`signals`]: upstream's files beside those: what the last session hands over, what was
+//!   learned, how runs ended, what CLAUDE.md allows.
 //! - [`engine`]: carries an attempt: process, stream, control protocol.
 //! - [`driver`]: the only `select!` over all sources.
 //! - [`settings`], [`prompts`], [`report`], [`ui`], [`error`]: configuration with origins, prompt templates,
@@ -62,6 +64,8 @@ pub mod git;
 pub mod probe;
 pub mod state;
 pub mod journal;
+pub mod state_md;
+pub mod signals;
 pub mod tasks;
 pub mod engine;
 pub mod driver;

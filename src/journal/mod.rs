@@ -3,6 +3,7 @@
 //! | file | written by | read by |
 //! |---|---|---|
 //! | `metrics/autopilot.jsonl`, `metrics/sessions.jsonl` | [`metrics`] ([`autopilot_record`], [`session_record`]) | [`records`] |
+//! | `metrics/learnings.jsonl` | upstream alone | [`records`] |
 //! | `runs/<id>/events.jsonl` | [`writer`] | [`reader`] |
 //! | `runs/<id>/stream/*` | [`raw`] | [`raw::segments`] |
 //!
@@ -12,7 +13,7 @@
 //! understood is counted.
 //!
 //! Canonical reading of sessions (upstream-formats §5.2: aliases, last record wins, `supersedes`) is not
-//! done here: it belongs on top of [`records`], which only delivers what is in the file, in file order.
+//! done here: [`crate::signals`] does it on top of [`records`], which only delivers what is in the file.
 
 pub mod autopilot_record;
 pub mod js;

@@ -9,28 +9,31 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::ops::ControlFlow;
 use std::path::Path;
 
-use memchr::memchr;
 use serde_json::{Map, Value};
+
+use crate::state::backward::BackwardLines;
 
 use super::lines::{self, Line};
 use super::{autopilot_record, session_record};
 
-/// First step backwards; doubled while a line is longer.
-const CHUNK: usize = 128 * 1024;
-
 /// So far back a search for recent records goes at most.
 const MAX_LOOK_BACK: u64 = 256 << 20;
 
-/// Which of the two files.
+/// A line longer than this is no record when it is read from the end: it is counted, and not kept in memory.
+const LONGEST_LINE: usize = 16 << 20;
+
+/// Which of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricFile {
     /// `autopilot.jsonl`.
     Autopilot,
     /// `sessions.jsonl`.
     Sessions,
+    /// `learnings.jsonl`.
+    Learnings,
 }
 
 impl MetricFile {
@@ -40,7 +43,16 @@ impl MetricFile {
         match self {
             MetricFile::Autopilot => autopilot_record::SCHEMA_VERSION,
             MetricFile::Sessions => session_record::SCHEMA_VERSION + 1,
+            MetricFile::Learnings => 1,
         }
+    }
+
+    /// Whether a record says that it is of a version newer than [`MetricFile::newest_schema`].
+    #[must_use]
+    pub fn is_newer(self, record: &Map<String, Value>) -> bool {
+        #[expect(clippy::cast_precision_loss, reason = "a version is a small number")]
+        let newest = self.newest_schema() as f64;
+        record.get("schema_version").and_then(Value::as_f64).is_some_and(|version| version > newest)
     }
 }
 
@@ -73,7 +85,7 @@ pub fn read_records(path: &Path, kind: MetricFile) -> io::Result<Records> {
     };
     let mut records = Records::default();
     for line in lines::split(&bytes) {
-        let found = records.take(line);
+        let found = records.take(Some(line), !lines::is_torn(line));
         records.values.extend(found);
     }
     records.count_newer(kind);
@@ -98,36 +110,48 @@ pub fn recent_where(
     count: usize,
     mut keep: impl FnMut(&Map<String, Value>) -> bool,
 ) -> io::Result<Records> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Records::default()),
+    let mut values = Vec::new();
+    let mut records = newest_first(path, |record| {
+        if values.len() < count && keep(&record) {
+            values.push(record);
+        }
+        if values.len() < count { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    values.reverse();
+    records.values = values;
+    records.count_newer(kind);
+    Ok(records)
+}
+
+/// Gives `visit` one record after the other, the newest first, until it breaks off or [`MAX_LOOK_BACK`] bytes
+/// were read. The answer holds the counts alone, of the part of the file that was looked at.
+pub fn newest_first(
+    path: &Path,
+    mut visit: impl FnMut(Map<String, Value>) -> ControlFlow<()>,
+) -> io::Result<Records> {
+    let mut records = Records::default();
+    // Asked before it is opened: opening a FIFO would block.
+    let opened = match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        Ok(_) => File::open(path).and_then(|file| Ok((file.metadata()?.len(), file))),
+        Err(error) => Err(error),
+    };
+    let (length, file) = match opened {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(records),
         Err(error) => return Err(error),
     };
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-    }
-    let mut records = Records::default();
-    let mut backwards = Backwards { file, start: metadata.len(), carry: Vec::new(), chunk: CHUNK };
-    let floor = metadata.len().saturating_sub(MAX_LOOK_BACK);
-    // Newest first while reading.
-    while records.values.len() < count {
-        let Some(block) = backwards.next_block()? else { break };
-        for line in lines::split(&block).collect::<Vec<_>>().into_iter().rev() {
-            if records.values.len() >= count {
-                break;
-            }
-            let found = records.take(line);
-            records.values.extend(found.into_iter().rev().filter(&mut keep));
-        }
-        if backwards.start < floor {
-            records.gave_up = records.values.len() < count;
-            break;
+    let mut backwards = BackwardLines::new(&file, length, LONGEST_LINE);
+    let mut out = Vec::new();
+    while let Some(line) = backwards.next_line(MAX_LOOK_BACK, &mut out)? {
+        let found = records.take(line.bytes, line.terminated);
+        if found.into_iter().rev().try_for_each(&mut visit).is_break() {
+            return Ok(records);
         }
     }
-    records.values.truncate(count);
-    records.values.reverse();
-    records.count_newer(kind);
+    records.gave_up = !backwards.is_done();
     Ok(records)
 }
 
@@ -138,73 +162,25 @@ pub fn has_run(path: &Path, run_id: &str) -> io::Result<bool> {
 }
 
 impl Records {
-    /// Reads a line, keeps the counts, and gives its records.
-    fn take(&mut self, line: &[u8]) -> Vec<Map<String, Value>> {
-        match lines::read_line(line) {
-            Line::Blank => Vec::new(),
-            Line::Whole(object) => vec![object],
-            Line::Damaged { recovered, .. } => {
-                if lines::is_torn(line) {
-                    self.torn_tail = true;
-                } else {
-                    self.bad_lines += 1;
-                }
-                self.recovered += recovered.len();
-                recovered.into_iter().map(|(_, object)| object).collect()
-            }
+    /// Reads a line, keeps the counts, and gives its records. `None` = a line that is too long to be one.
+    fn take(&mut self, line: Option<&[u8]>, terminated: bool) -> Vec<Map<String, Value>> {
+        let recovered = match line.map(lines::read_line) {
+            Some(Line::Blank) => return Vec::new(),
+            Some(Line::Whole(object)) => return vec![object],
+            Some(Line::Damaged { recovered, .. }) => recovered,
+            None => Vec::new(),
+        };
+        if terminated {
+            self.bad_lines += 1;
+        } else {
+            self.torn_tail = true;
         }
+        self.recovered += recovered.len();
+        recovered.into_iter().map(|(_, object)| object).collect()
     }
 
     fn count_newer(&mut self, kind: MetricFile) {
-        let newest = kind.newest_schema();
-        #[expect(clippy::cast_precision_loss, reason = "a version is a small number")]
-        let newer = |record: &&Map<String, Value>| {
-            record
-                .get("schema_version")
-                .and_then(Value::as_f64)
-                .is_some_and(|version| version > newest as f64)
-        };
-        self.newer_schema = self.values.iter().filter(newer).count();
-    }
-}
-
-/// A file from its end, in blocks of whole lines.
-struct Backwards {
-    file: File,
-    /// Everything from here on has been read.
-    start: u64,
-    /// Head of the last block: the end of a line that begins further up.
-    carry: Vec<u8>,
-    chunk: usize,
-}
-
-impl Backwards {
-    /// The next block up; `None` at the beginning of the file.
-    fn next_block(&mut self) -> io::Result<Option<Vec<u8>>> {
-        while self.start > 0 {
-            let size = self.start.min(self.chunk as u64);
-            self.start -= size;
-            let size = usize::try_from(size).expect("not more than a chunk");
-            let mut block = vec![0; size];
-            self.file.read_exact_at(&mut block, self.start)?;
-            block.append(&mut self.carry);
-            if self.start == 0 {
-                return Ok(Some(block));
-            }
-            // What stands before the first newline is the rest of a line.
-            if let Some(newline) = memchr(b'\n', &block)
-                && newline + 1 < block.len()
-            {
-                self.carry = block[..=newline].to_vec();
-                self.chunk = CHUNK;
-                block.drain(..=newline);
-                return Ok(Some(block));
-            }
-            // One line longer than all of it: fetch more each time, or the copying is quadratic.
-            self.carry = block;
-            self.chunk *= 2;
-        }
-        Ok(None)
+        self.newer_schema = self.values.iter().filter(|record| kind.is_newer(record)).count();
     }
 }
 
@@ -273,7 +249,17 @@ mod tests {
     }
 
     #[test]
+    fn a_line_without_end_is_counted_and_not_kept() {
+        let mut text = b"{\"session_id\":\"a\"}\n{\"session_id\":\"b\",\"notes\":\"".to_vec();
+        text.resize(text.len() + LONGEST_LINE, b'x');
+        text.extend_from_slice(b"\"}\n{\"session_id\":\"c\"}\n");
+        let found = recent(file_with(&text).path(), MetricFile::Sessions, 9).unwrap();
+        assert_eq!((ids(&found), found.bad_lines), (vec!["a", "c"], 1));
+    }
+
+    #[test]
     fn long_lines_are_read_backwards_too() {
+        const CHUNK: usize = 128 * 1024;
         let mut text = Vec::new();
         for (number, size) in [10, 5 * CHUNK, 1, CHUNK, CHUNK - 40, 3].into_iter().enumerate() {
             writeln!(text, "{{\"session_id\":\"s{number}\",\"notes\":\"{}\"}}", "x".repeat(size)).unwrap();

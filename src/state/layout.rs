@@ -3,6 +3,8 @@
 //! ```text
 //! .orchestrator/metrics/autopilot.jsonl     one record a run          shared with upstream
 //! .orchestrator/metrics/sessions.jsonl      one record a session      shared with upstream
+//! .orchestrator/metrics/learnings.jsonl     what was learned          upstream's, only read
+//! .orchestrator/bootstrap.lock              tier of the project       upstream's, only read
 //! .orchestrator/autopilot/.gitignore        `*`
 //! .orchestrator/autopilot/lock              who runs here             see `lock`
 //! .orchestrator/autopilot/runs/<run id>/    events.jsonl, stream/, report.md, run.json
@@ -131,6 +133,18 @@ impl Layout {
     #[must_use]
     pub fn sessions_jsonl(&self) -> PathBuf {
         self.metrics().join("sessions.jsonl")
+    }
+
+    /// What sessions learned.
+    #[must_use]
+    pub fn learnings_jsonl(&self) -> PathBuf {
+        self.metrics().join("learnings.jsonl")
+    }
+
+    /// How thoroughly the project was set up.
+    #[must_use]
+    pub fn bootstrap_lock(&self) -> PathBuf {
+        self.orchestrator().join("bootstrap.lock")
     }
 
     /// Lock of the two metric files, beside them so that work trees which share the folder share the lock;

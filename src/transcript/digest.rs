@@ -10,7 +10,6 @@ use std::path::Path;
 
 use serde_json::value::RawValue;
 
-use super::backward::{BackwardLines, Line};
 use super::head::Head;
 use super::record::{Block, Content, Entry, Message, Role, Text, lossy};
 use super::{TranscriptError, open};
@@ -18,6 +17,7 @@ use crate::core::published::Tokens;
 use crate::core::transcript_digest::{
     ApiError, Ended, Excerpt, Growth, Open, Resumable, TranscriptDigest, TurnOver,
 };
+use crate::state::backward::{BackwardLines, Line};
 
 /// The tool that carries the answer of a turn with `--json-schema`.
 const STRUCTURED_OUTPUT: &str = "StructuredOutput";

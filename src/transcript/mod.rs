@@ -14,7 +14,6 @@
 //!   (field-reports I05).
 //! - Existence is not resumability (recovery §1.7).
 
-mod backward;
 mod digest;
 mod head;
 mod locate;

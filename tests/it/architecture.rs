@@ -9,10 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that may know only these others. What is not listed is bound by [`UNKNOWN_TO`] alone.
-const MAY_KNOW: [(&str, &[&str]); 4] = [
+const MAY_KNOW: [(&str, &[&str]); 7] = [
     ("core", &[]),
     ("protocol", &[]),
     ("process", &[]),
+    ("state", &["process"]),
+    ("state_md", &["core", "journal", "state"]),
+    ("signals", &["core", "journal", "state"]),
     ("engine", &["core", "process", "protocol", "tasks"]),
 ];
 
@@ -20,8 +23,20 @@ const MAY_KNOW: [(&str, &[&str]); 4] = [
 const KNOWN_BY: [(&str, &[&str]); 3] = [("engine", &["driver", "cli"]), ("driver", &["cli"]), ("cli", &[])];
 
 /// The edges know nothing of what drives them, and little of each other.
-const EDGES: [&str; 10] =
-    ["probe", "journal", "state", "transcript", "git", "settings", "ui", "report", "prompts", "protocol"];
+const EDGES: [&str; 12] = [
+    "probe",
+    "journal",
+    "state",
+    "state_md",
+    "signals",
+    "transcript",
+    "git",
+    "settings",
+    "ui",
+    "report",
+    "prompts",
+    "protocol",
+];
 
 /// Only `cli` brings these together; nobody else knows more than one of them.
 const JOINED_BY_CLI: [&str; 3] = ["settings", "driver", "ui"];

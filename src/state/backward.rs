@@ -1,7 +1,8 @@
 //! Lines of a file from its end to its beginning, with bounded memory.
 //!
 //! Blocks are read backwards and grow with the line that is being put together, so a line of many MiB costs
-//! linear time. A line over the limit is skipped without being kept.
+//! linear time. A line over the limit is skipped without being kept. Nothing here knows what a line means:
+//! transcripts and metric files are read with it alike.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +17,7 @@ const LARGEST_BLOCK: u64 = 1 << 20;
 
 /// One line, without its newline.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line<'b> {
+pub(crate) struct Line<'b> {
     /// Where it begins in the file.
     pub start: u64,
     /// Whether a newline follows it; only the last line of a file can lack one.
@@ -28,7 +29,7 @@ pub(super) struct Line<'b> {
 /// Reads lines backwards. Invariant: `buf` holds the bytes of the current, unfinished line and whatever was
 /// read before it, `buf[0]` is at `buf_start`, and there is no newline in `buf[unsearched..]`.
 #[derive(Debug)]
-pub(super) struct BackwardLines<'f> {
+pub(crate) struct BackwardLines<'f> {
     file: &'f File,
     limit: usize,
     buf_start: u64,
@@ -45,7 +46,7 @@ pub(super) struct BackwardLines<'f> {
 
 impl<'f> BackwardLines<'f> {
     /// Lines of the first `end` bytes of `file`; lines over `limit` bytes are only reported.
-    pub(super) fn new(file: &'f File, end: u64, limit: usize) -> Self {
+    pub(crate) fn new(file: &'f File, end: u64, limit: usize) -> Self {
         Self {
             file,
             limit,
@@ -61,19 +62,19 @@ impl<'f> BackwardLines<'f> {
     }
 
     /// Bytes read so far.
-    pub(super) fn bytes_read(&self) -> u64 {
+    pub(crate) fn bytes_read(&self) -> u64 {
         self.read
     }
 
     /// Whether the beginning of the file was reached.
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.done
     }
 
     /// The next line towards the beginning, in `out`. `None` at the beginning of the file, and also when
     /// `budget` bytes were read and more would be needed; [`Self::is_done`] tells the two apart. The empty
     /// piece behind the last newline of a file is no line.
-    pub(super) fn next_line<'b>(
+    pub(crate) fn next_line<'b>(
         &mut self,
         budget: u64,
         out: &'b mut Vec<u8>,
