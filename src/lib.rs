@@ -66,7 +66,6 @@ pub mod probe;
 pub mod forge;
 pub mod state;
 pub mod journal;
-pub mod plan;
 pub mod state_md;
 pub mod signals;
 pub mod tasks;

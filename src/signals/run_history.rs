@@ -52,11 +52,11 @@ pub fn recent(layout: &Layout, count: usize, now: Timestamp) -> (Vec<RunFacts>, 
     });
     runs.reverse();
     if reading.origin.is_some() {
-        reading.says = counted(runs.len(), "run");
-        if let Some(last) = runs.last() {
+        let last = runs.last().map(|last: &RunFacts| {
             let end = last.kill_switch.as_deref().or(last.outcome.as_deref());
-            reading.says += &format!(", last {}", end.unwrap_or("without a kill-switch"));
-        }
+            format!(", last {}", end.unwrap_or("without a kill-switch"))
+        });
+        reading.says = counted(runs.len(), "run") + &last.unwrap_or_default();
     }
     note(&mut reading, &walk, newer);
     (runs, reading)
@@ -117,7 +117,7 @@ mod tests {
         assert!(reading.problems.is_empty(), "{reading:?}");
         // The coordinator's record is no run.
         let (runs, reading) = look(&file("autopilot-v1.jsonl"), 0);
-        let all = file("autopilot-v1.jsonl").iter().filter(|byte| **byte == b'\n').count();
+        let all = file("autopilot-v1.jsonl").split_inclusive(|byte| *byte == b'\n').count();
         assert_eq!(runs.len(), all - 1);
         assert!(runs.iter().all(|run| run.run_id.is_some() && run.exit_code.is_none()));
         assert!(reading.problems.is_empty(), "{reading:?}");
@@ -146,8 +146,8 @@ mod tests {
         assert_eq!(reading.says, "4 runs, last without a kill-switch");
         // An upper bound, the newest, oldest first.
         assert_eq!(look(text, 3).0, runs[1..]);
-        let many: String = (0..60).map(|n| format!("{{\"autopilot_run_id\":\"{n}\"}}\n")).collect();
-        let (runs, _) = look(many.as_bytes(), 0);
+        let many: Vec<_> = (0..60).map(|n| format!("{{\"autopilot_run_id\":\"{n}\"}}\n")).collect();
+        let (runs, _) = look(many.concat().as_bytes(), 0);
         assert_eq!(runs.len(), RECENT_RUNS);
         assert_eq!(runs[49].run_id.as_deref(), Some("59"));
     }

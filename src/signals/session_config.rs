@@ -171,7 +171,7 @@ fn block<'t>(lines: &[&'t str], name: &str) -> Option<Vec<(&'t str, &'t str)>> {
             .and_then(|rest| rest.strip_prefix(':'))
             .is_some_and(|rest| bare(rest).is_empty())
     };
-    let start = lines.iter().position(|line| is_head(line))?;
+    let start = lines.iter().position(is_head)?;
     let fields = lines[start + 1..]
         .iter()
         .filter(|line| !line.trim_start().starts_with('#'))

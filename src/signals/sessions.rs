@@ -48,9 +48,9 @@ pub fn recent(layout: &Layout, count: usize, now: Timestamp) -> (Vec<SessionFact
         next_look *= 2;
         if tail.real().len() >= count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    let mut real = tail.real();
-    real.drain(..real.len().saturating_sub(count));
-    let facts: Vec<SessionFacts> = real.into_iter().map(|found| found.facts.clone()).collect();
+    let mut sessions = tail.real();
+    sessions.drain(..sessions.len().saturating_sub(count));
+    let facts: Vec<SessionFacts> = sessions.into_iter().map(|found| found.facts.clone()).collect();
     if reading.origin.is_some() {
         reading.says = summary(&facts);
     }
@@ -63,14 +63,12 @@ pub fn recent(layout: &Layout, count: usize, now: Timestamp) -> (Vec<SessionFact
 
 /// `10 sessions, last feature, completion 0.8`.
 fn summary(facts: &[SessionFacts]) -> String {
-    let mut says = counted(facts.len(), "session");
-    if let Some(last) = facts.last() {
-        says += &format!(", last {}", last.session_type.as_deref().unwrap_or("of no type"));
-        if let Some(completion) = last.completion {
-            says += &format!(", completion {completion}");
-        }
-    }
-    says
+    let last = facts.last().map(|last| {
+        let completion = last.completion.map(|completion| format!(", completion {completion}"));
+        [", last ", last.session_type.as_deref().unwrap_or("of no type"), &completion.unwrap_or_default()]
+            .concat()
+    });
+    counted(facts.len(), "session") + &last.unwrap_or_default()
 }
 
 /// A record, as far as the canonical reading needs it.
@@ -191,7 +189,9 @@ fn without_superseded(kept: &mut Vec<&Found>) {
     }
     let mut fate = vec![Fate::Open; kept.len()];
     let mut decided: Vec<usize> = (0..kept.len()).filter(|place| rivals[*place] == 0).collect();
-    decided.iter().for_each(|place| fate[*place] = Fate::Stays);
+    for place in &decided {
+        fate[*place] = Fate::Stays;
+    }
     loop {
         while let Some(place) = decided.pop() {
             let Some(next) = target[place].filter(|next| fate[*next] == Fate::Open) else { continue };

@@ -40,9 +40,8 @@ pub enum BoundedError {
 /// `limit` + 1 bytes.
 pub fn read(path: &Path, limit: u64) -> Result<Option<Bounded>, BoundedError> {
     // Asked before it is opened: opening a FIFO would block.
-    let opened = fs::metadata(path).and_then(|metadata| match metadata.is_file() {
-        true => Ok(Some((File::open(path)?, metadata))),
-        false => Ok(None),
+    let opened = fs::metadata(path).and_then(|metadata| {
+        if metadata.is_file() { Ok(Some((File::open(path)?, metadata))) } else { Ok(None) }
     });
     let (file, metadata) = match opened {
         Ok(Some(opened)) => opened,

@@ -248,7 +248,7 @@ fn is_fence(line: &str) -> bool {
 }
 
 /// A line, without its line break.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'t> {
     /// Where it begins in the text.
     pub start: usize,
@@ -259,7 +259,7 @@ pub(super) struct Line<'t> {
 }
 
 /// Lines with their places; LF and CRLF alike.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Lines<'t> {
     text: &'t str,
     /// Where the next line begins.

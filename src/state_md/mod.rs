@@ -70,8 +70,21 @@ pub fn find(root: &Path, state_dir: Option<&Path>) -> Option<PathBuf> {
 }
 
 fn candidates<'a>(root: &'a Path, state_dir: Option<&'a Path>) -> impl Iterator<Item = PathBuf> + 'a {
-    let given = state_dir.filter(|dir| !dir.as_os_str().is_empty());
-    given.into_iter().chain(STATE_DIRS.iter().map(Path::new)).map(move |dir| root.join(dir).join("STATE.md"))
+    given(state_dir).into_iter().chain(STATE_DIRS.iter().map(Path::new)).map(move |dir| in_dir(root, dir))
+}
+
+/// Where a new one goes.
+fn preferred(root: &Path, state_dir: Option<&Path>) -> PathBuf {
+    in_dir(root, given(state_dir).unwrap_or(Path::new(STATE_DIRS[0])))
+}
+
+/// An empty variable is none.
+fn given(state_dir: Option<&Path>) -> Option<&Path> {
+    state_dir.filter(|dir| !dir.as_os_str().is_empty())
+}
+
+fn in_dir(root: &Path, dir: &Path) -> PathBuf {
+    root.join(dir).join("STATE.md")
 }
 
 /// Reads it. `now` is for its age.

@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 use super::front_matter::{self, Broken, FrontMatter, Value, one_line};
-use super::{LARGEST, OPEN_QUESTIONS, RECOMMENDATION, WHAT_NOT_TO_RETRY, candidates, find, sections};
+use super::{LARGEST, OPEN_QUESTIONS, RECOMMENDATION, WHAT_NOT_TO_RETRY, find, preferred, sections};
 use crate::core::mode::Mode;
 use crate::journal::js;
 use crate::state::atomic::{FileError, Staged, folder_of, remove_leftovers};
@@ -128,8 +128,7 @@ pub fn write(
     hand_over: &HandOver,
     now: Timestamp,
 ) -> Result<PathBuf, StateMdError> {
-    let path = find(root, state_dir)
-        .unwrap_or_else(|| candidates(root, state_dir).next().expect("the list of folders is not empty"));
+    let path = find(root, state_dir).unwrap_or_else(|| preferred(root, state_dir));
     change(&path, |old| {
         let mut draft = Draft::new(old)?;
         if draft.is_new {
@@ -386,7 +385,7 @@ mod tests {
         let mut first = true;
         add_line(&path, |path| {
             if std::mem::take(&mut first) {
-                fs::remove_file(path).unwrap()
+                fs::remove_file(path).unwrap();
             }
         })
         .unwrap_err();

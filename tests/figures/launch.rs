@@ -12,7 +12,7 @@ use super::support::env::TestEnv;
 pub(crate) const AUTOPILOT: &str = env!("CARGO_BIN_EXE_autopilot");
 
 /// Records in `sessions.jsonl`: a session an hour for eleven years.
-const RECORDS: u32 = 100_000;
+pub(crate) const RECORDS: u32 = 100_000;
 
 pub(crate) fn binary_size() -> Measured {
     let bytes = fs::read(AUTOPILOT).unwrap();
@@ -70,7 +70,7 @@ pub(crate) fn dry_run_time() -> Measured {
     }
 }
 
-fn session_record(text: &mut String, number: u32) {
+pub(crate) fn session_record(text: &mut String, number: u32) {
     let day = number / 24 % 28 + 1;
     let hour = number % 24;
     writeln!(

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that may know only these others. What is not listed is bound by [`UNKNOWN_TO`] alone.
-const MAY_KNOW: [(&str, &[&str]); 9] = [
+const MAY_KNOW: [(&str, &[&str]); 7] = [
     ("core", &[]),
     ("protocol", &[]),
     ("process", &[]),
@@ -25,7 +25,7 @@ const MAY_KNOW: [(&str, &[&str]); 9] = [
 const KNOWN_BY: [(&str, &[&str]); 3] = [("engine", &["driver", "cli"]), ("driver", &["cli"]), ("cli", &[])];
 
 /// The edges know nothing of what drives them, and little of each other.
-const EDGES: [&str; 14] = [
+const EDGES: [&str; 12] = [
     "probe",
     "journal",
     "state",
@@ -33,8 +33,6 @@ const EDGES: [&str; 14] = [
     "signals",
     "transcript",
     "git",
-    "forge",
-    "plan",
     "settings",
     "ui",
     "report",

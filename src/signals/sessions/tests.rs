@@ -20,7 +20,7 @@ fn ids(facts: &[SessionFacts]) -> Vec<&str> {
 }
 
 fn lines(records: &[Value]) -> Vec<u8> {
-    records.iter().map(|record| format!("{record}\n")).collect::<String>().into_bytes()
+    records.iter().flat_map(|record| [record.to_string(), "\n".to_owned()]).collect::<String>().into_bytes()
 }
 
 #[test]
