@@ -29,6 +29,7 @@
 //! - [`process`]: starts, signals, sweeps and reaps process trees; the only place that does.
 //! - [`transcript`], [`git`], [`probe`]: ground truth about a conversation, a repository, the machine.
 //! - [`state`], [`journal`]: where files are, how they are replaced, locked and appended; what is in them.
+//! - [`plan`]: the tasks a person wrote down, read and ticked without ever losing a save of theirs.
 //! - [`engine`]: carries an attempt: process, stream, control protocol.
 //! - [`driver`]: the only `select!` over all sources.
 //! - [`settings`], [`prompts`], [`report`], [`ui`], [`error`]: configuration with origins, prompt templates,
@@ -62,6 +63,7 @@ pub mod git;
 pub mod probe;
 pub mod state;
 pub mod journal;
+pub mod plan;
 pub mod tasks;
 pub mod engine;
 pub mod driver;
