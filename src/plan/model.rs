@@ -40,10 +40,16 @@ pub(super) struct Edit {
     pub(super) change: Change,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 struct Inode {
     bytes: Vec<u8>,
     changed: u64,
+}
+
+impl std::fmt::Debug for Inode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {:?}", self.changed, String::from_utf8_lossy(&self.bytes))
+    }
 }
 
 /// What the editor does next.
@@ -226,15 +232,13 @@ impl Files for Model {
         Ok(())
     }
 
-    fn place(&mut self, staged: &Path, path: &Path) -> io::Result<()> {
+    fn link(&mut self, kept: &Path, path: &Path) -> io::Result<()> {
         self.step()?;
         if self.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let inode = *self.names.get(staged).ok_or_else(missing)?;
+        let inode = *self.names.get(kept).ok_or_else(missing)?;
         self.names.insert(path.to_owned(), inode);
-        self.step()?;
-        self.names.remove(staged);
         Ok(())
     }
 
