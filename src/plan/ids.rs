@@ -100,6 +100,10 @@ impl Ledger {
             }
             Err(error) => return (Ledger::default(), Some(set_aside(path, &error.to_string(), repair))),
         };
+        // A list would do for a structure too, and lose what is in it.
+        if bytes.trim_ascii_start().first().is_some_and(|first| *first != b'{') {
+            return (Ledger::default(), Some(set_aside(path, "it is no object", repair)));
+        }
         match serde_json::from_slice::<Ledger>(&bytes) {
             Ok(ledger) if ledger.version > VERSION => {
                 let text = format!(

@@ -72,8 +72,8 @@ pub(super) trait Files {
     fn stage(&mut self, name: &str, bytes: &[u8], like: &Path) -> io::Result<PathBuf>;
     /// Exchanges two files in one step, durably.
     fn exchange(&mut self, staged: &Path, path: &Path) -> io::Result<()>;
-    /// Gives a staged file the name `path`, durably; fails with `AlreadyExists` when there is one.
-    fn place(&mut self, staged: &Path, path: &Path) -> io::Result<()>;
+    /// Gives a file of the kept folder another name, durably; fails with `AlreadyExists` when there is one.
+    fn link(&mut self, kept: &Path, path: &Path) -> io::Result<()>;
     /// Adds to the end of a file of ours, durably; makes it if missing.
     fn append(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()>;
     /// Files in the kept folder and the time since they were last written or renamed.
@@ -113,8 +113,11 @@ fn edit_as<F: Files>(
             .stage(&name.text(), &new, path)
             .map_err(FileError::at("write the new contents of", path))?;
         let Some(old) = old else {
-            match files.place(&staged, path) {
-                Ok(()) => return Ok(true),
+            match files.link(&staged, path) {
+                Ok(()) => {
+                    files.remove(&staged).map_err(FileError::at("remove", &staged))?;
+                    return Ok(true);
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(FileError::at("create", path)(error).into()),
             }
@@ -129,8 +132,12 @@ fn edit_as<F: Files>(
         if out(files)?.as_ref() == Some(&old) {
             return Ok(true);
         }
-        // A save came out. It goes back, and what comes out for it should be ours. If not, that was saved even
-        // later: it goes back too, and the earlier one stays for `sweep`.
+        // A save came out. Whoever opened the file since saw ours, and may save that over it: so it is kept too.
+        // Where there are no hard links, that moment remains.
+        let also = free_name(files, folder_of(&staged), &name.text())?;
+        files.link(&staged, &also).ok();
+        // It goes back, and what comes out for it should be ours. If not, that was saved even later: it goes
+        // back too, and the earlier one stays for `sweep`.
         for _ in 0..2 {
             match files.exchange(&staged, path) {
                 Ok(()) => {}
@@ -379,9 +386,8 @@ impl Files for Disk {
         self.sync(path)
     }
 
-    fn place(&mut self, staged: &Path, path: &Path) -> io::Result<()> {
-        fs::hard_link(staged, path)?;
-        fs::remove_file(staged)?;
+    fn link(&mut self, kept: &Path, path: &Path) -> io::Result<()> {
+        fs::hard_link(kept, path)?;
         self.sync(path)
     }
 
