@@ -30,6 +30,8 @@
 //! - [`transcript`], [`git`], [`probe`]: ground truth about a conversation, a repository, the machine.
 //! - [`forge`]: open issues and the state of CI, through `gh` or `glab`; never fatal, never for long.
 //! - [`state`], [`journal`]: where files are, how they are replaced, locked and appended; what is in them.
+//! - [`state_md`], [`signals`]: upstream's files beside those: what the last session hands over, what was
+//!   learned, how runs ended, what CLAUDE.md allows.
 //! - [`plan`]: the tasks a person wrote down, read and ticked without ever losing a save of theirs.
 //! - [`engine`]: carries an attempt: process, stream, control protocol.
 //! - [`driver`]: the only `select!` over all sources.
@@ -66,6 +68,8 @@ pub mod forge;
 pub mod state;
 pub mod journal;
 pub mod plan;
+pub mod state_md;
+pub mod signals;
 pub mod tasks;
 pub mod engine;
 pub mod driver;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::core::event::SessionClose;
 use crate::core::mode::Mode;
+use crate::core::signals::StateFields;
 use crate::core::task::{Priority, Task};
 use crate::journal::hand_over;
 use crate::journal::session_record::session_type;
@@ -33,7 +34,7 @@ pub(super) struct Closing {
     state_dir: Option<PathBuf>,
     closing: crate::core::hand_over::Closing,
     /// For STATE.md; `None` = it is not written.
-    state: Option<state_md::HandOver>,
+    state: Option<StateFile>,
     /// Titles of tasks to add to the plan.
     follow_ups: Vec<String>,
     now: Timestamp,
@@ -43,19 +44,8 @@ impl Closing {
     /// What is to be written; `known` are the tasks that were open before the session.
     pub(super) fn of(setup: &Setup, close: &SessionClose, known: &[Task], now: Timestamp) -> Self {
         let closing = close.closing.clone();
-        let state = (setup.state_file && close.completed).then(|| state_md::HandOver {
-            recommended_mode: closing
-                .fields
-                .recommended_mode
-                .as_deref()
-                .and_then(|mode| mode.parse::<Mode>().ok()),
-            top_priorities: closing.fields.top_priorities.clone(),
-            carryover_ratio: closing.fields.carryover_ratio,
-            completion_rate: closing.fields.completion_rate,
-            rationale: closing.fields.rationale.clone(),
-            what_not_to_retry: closing.hand_over.do_not_retry.clone(),
-            open_questions: closing.hand_over.open_questions.clone(),
-            session_type: Some(session_type(close.mode).to_owned()),
+        let state = (setup.state_file && close.completed).then(|| StateFile {
+            session_type: session_type(close.mode).to_owned(),
             branch: setup.sources.branch.clone(),
         });
         // A prompt is the work itself; it has no plan to add to.
@@ -63,6 +53,33 @@ impl Closing {
         let follow_ups = if wanted { verifications(close, known) } else { Vec::new() };
         let (layout, state_dir) = (setup.layout.clone(), setup.sources.state_dir.clone());
         Closing { layout, state_dir, closing, state, follow_ups, now }
+    }
+
+    /// A session that recommends nothing takes nothing back: what it may have written itself stays.
+    fn write_state(&self, state: &StateFile) -> Result<(), state_md::StateMdError> {
+        let (root, state_dir) = (self.layout.root(), self.state_dir.as_deref());
+        let fields = if self.closing.fields == StateFields::default() {
+            state_md::read(root, state_dir, self.now).fields
+        } else {
+            self.closing.fields.clone()
+        };
+        let left = &self.closing.hand_over;
+        if fields == StateFields::default() && left.do_not_retry.is_empty() && left.open_questions.is_empty()
+        {
+            return Ok(());
+        }
+        let hand_over = state_md::HandOver {
+            recommended_mode: fields.recommended_mode.and_then(|mode| mode.parse::<Mode>().ok()),
+            top_priorities: fields.top_priorities,
+            carryover_ratio: fields.carryover_ratio,
+            completion_rate: fields.completion_rate,
+            rationale: fields.rationale,
+            what_not_to_retry: left.do_not_retry.clone(),
+            open_questions: left.open_questions.clone(),
+            session_type: Some(state.session_type.clone()),
+            branch: state.branch.clone(),
+        };
+        state_md::write(root, state_dir, &hand_over, self.now).map(drop)
     }
 
     /// Writes it, and says what could not be written. Blocks for the disk.
@@ -73,7 +90,7 @@ impl Closing {
             warnings.push(error.to_string());
         }
         if let Some(state) = &self.state
-            && let Err(error) = state_md::write(root, self.state_dir.as_deref(), state, self.now)
+            && let Err(error) = self.write_state(state)
         {
             warnings.push(format!("STATE.md is not written: {error}"));
         }
@@ -87,6 +104,13 @@ impl Closing {
         }
         warnings
     }
+}
+
+/// What a STATE.md that is made new says of the session.
+#[derive(Debug)]
+struct StateFile {
+    session_type: String,
+    branch: Option<String>,
 }
 
 /// One task to look again at what a session reported done although something speaks against it (recovery

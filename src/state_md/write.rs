@@ -157,6 +157,10 @@ pub fn write(
             ratio(hand_over.completion_rate),
             rationale,
         ];
+        // A session has closed on it: the next start resets it. One that is `active` is somebody else's.
+        if draft.front().get("status") == Some(&Value::Text("idle".to_owned())) {
+            draft.set("status", Some(("completed".to_owned(), Value::Text("completed".to_owned()))));
+        }
         draft.set("updated", Some(text(js::timestamp(now))));
         for (key, value) in RECOMMENDATION.into_iter().zip(values) {
             draft.set(key, value);

@@ -9,11 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that may know only these others. What is not listed is bound by [`UNKNOWN_TO`] alone.
-const MAY_KNOW: [(&str, &[&str]); 5] = [
+const MAY_KNOW: [(&str, &[&str]); 9] = [
     ("core", &[]),
     ("protocol", &[]),
     ("process", &[]),
-    ("plan", &["core", "state"]),
+    ("state", &["process"]),
+    ("state_md", &["core", "journal", "state"]),
+    ("signals", &["core", "journal", "state"]),
     ("engine", &["core", "process", "protocol", "tasks"]),
     ("forge", &["core", "process", "state"]),
     ("plan", &["core", "state"]),
@@ -23,13 +25,16 @@ const MAY_KNOW: [(&str, &[&str]); 5] = [
 const KNOWN_BY: [(&str, &[&str]); 3] = [("engine", &["driver", "cli"]), ("driver", &["cli"]), ("cli", &[])];
 
 /// The edges know nothing of what drives them, and little of each other.
-const EDGES: [&str; 11] = [
+const EDGES: [&str; 14] = [
     "probe",
     "journal",
-    "plan",
     "state",
+    "state_md",
+    "signals",
     "transcript",
     "git",
+    "forge",
+    "plan",
     "settings",
     "ui",
     "report",
