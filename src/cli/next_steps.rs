@@ -37,7 +37,13 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
         }
         Exit::ManualFallback => {
             step("autopilot --prompt 'what is to be done'    (the work in words)");
+            step("write tasks as `- [ ] …` into .project/plan.md, or loose ones into .project/inbox.md");
             step("autopilot --mode feature    (let a session choose)");
+            step(&format!("autopilot explain {run_id}    (why it was not sure)"));
+        }
+        Exit::VerdictNo => {
+            step("autopilot verdict    (which gate said no, and on what)");
+            step("autopilot --autonomy advisory    (start all the same)");
         }
         Exit::AlreadyRunning => {
             let pids: Vec<String> = end.peers.iter().map(|peer| peer.pid.to_string()).collect();
@@ -76,6 +82,8 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
             }
             Some(KillSwitch::LowConfidenceFallback) => {
                 step("autopilot --prompt 'what is to be done'    (the work in words)");
+                step("write tasks as `- [ ] …` into .project/plan.md");
+                step(&format!("autopilot explain {run_id}    (why it was not sure)"));
             }
             Some(KillSwitch::UserAbort) | None => {}
         },

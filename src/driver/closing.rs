@@ -2,7 +2,7 @@
 //!
 //! None of it may fail a run: what goes wrong is told as a warning.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
@@ -10,9 +10,11 @@ use crate::core::event::SessionClose;
 use crate::core::mode::Mode;
 use crate::core::signals::StateFields;
 use crate::core::task::{Priority, Task};
+use crate::git::{self, Repo};
 use crate::journal::hand_over;
 use crate::journal::session_record::session_type;
 use crate::plan::{self, follow_up};
+use crate::state::atomic;
 use crate::state::layout::Layout;
 use crate::state_md;
 
@@ -37,6 +39,8 @@ pub(super) struct Closing {
     state: Option<StateFile>,
     /// Titles of tasks to add to the plan.
     follow_ups: Vec<String>,
+    /// Commit for the documentation mark, if its task is among them.
+    documented: Option<String>,
     now: Timestamp,
 }
 
@@ -52,7 +56,7 @@ impl Closing {
         let wanted = setup.follow_ups.verify && !setup.sources.asked.prompt;
         let follow_ups = if wanted { verifications(close, known) } else { Vec::new() };
         let (layout, state_dir) = (setup.layout.clone(), setup.sources.state_dir.clone());
-        Closing { layout, state_dir, closing, state, follow_ups, now }
+        Closing { layout, state_dir, closing, state, follow_ups, documented: None, now }
     }
 
     /// A session that recommends nothing takes nothing back: what it may have written itself stays.
@@ -82,6 +86,12 @@ impl Closing {
         state_md::write(root, state_dir, &hand_over, self.now).map(drop)
     }
 
+    /// Adds the task for the documentation; `head` is where the next one counts from.
+    pub(super) fn add_documentation(&mut self, (title, head): (String, String)) {
+        self.follow_ups.push(title);
+        self.documented = Some(head);
+    }
+
     /// Writes it, and says what could not be written. Blocks for the disk.
     pub(super) fn write(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -97,6 +107,15 @@ impl Closing {
         if !self.follow_ups.is_empty() {
             match plan::add_follow_ups(root, &self.layout.tasks(), self.now, &self.follow_ups) {
                 Ok(added) => {
+                    if let Some(head) = &self.documented
+                        && let Err(error) = atomic::replace(
+                            &self.layout.documentation_mark(),
+                            head.as_bytes(),
+                            atomic::PRIVATE_FILE,
+                        )
+                    {
+                        warnings.push(error.to_string());
+                    }
                     warnings.extend(added.iter().map(|title| format!("task added to the plan: {title}")));
                 }
                 Err(error) => warnings.push(format!("no task could be added to the plan: {error}")),
@@ -104,6 +123,33 @@ impl Closing {
         }
         warnings
     }
+}
+
+/// The task to bring the documentation up to date, once enough has changed (recovery §10.8), and the commit
+/// from which the next one counts.
+pub(super) async fn documentation(
+    repo: &Repo,
+    mark: &Path,
+    start: Option<&str>,
+    open: &[Task],
+) -> Option<(String, String)> {
+    let head = git::snapshot(repo).await.ok()?.head?.to_string();
+    let from = match std::fs::read_to_string(mark) {
+        Ok(from) => from.trim().to_owned(),
+        // The first time: from the session just over.
+        Err(_) => start?.to_owned(),
+    };
+    let changed = git::changed_paths(repo, &from).await.ok().flatten();
+    if changed.is_none() || !mark.exists() {
+        // Nobody knows what has changed: count from here, or from the beginning of this session.
+        let from = if changed.is_none() { &head } else { &from };
+        if let Err(error) = atomic::replace(mark, from.as_bytes(), atomic::PRIVATE_FILE) {
+            tracing::warn!(%error, "documentation mark");
+        }
+    }
+    let titles = open.iter().map(|task| task.title.as_str());
+    let title = follow_up::documentation(titles, changed.as_deref(), follow_up::DOCUMENTATION_THRESHOLD)?;
+    Some((title, head))
 }
 
 /// What a STATE.md that is made new says of the session.

@@ -557,11 +557,20 @@ impl Driver<'_> {
     fn record_session(&mut self, close: &SessionClose) {
         self.hand_over = Some(close.closing.hand_over.clone());
         let record = records::session(&self.setup.run_id, self.snapshot.as_ref(), close);
-        let closing = Closing::of(self.setup, close, &self.known_tasks, clock::wall());
+        let mut closing = Closing::of(self.setup, close, &self.known_tasks, clock::wall());
         let layout = self.setup.layout.clone();
         let since = self.sessions_length;
         let replies = self.replies.clone();
+        let docs = self.setup.follow_ups.docs && !self.setup.sources.asked.prompt;
+        let start =
+            self.snapshot.as_ref().and_then(|snapshot| snapshot.head.as_ref().map(ToString::to_string));
+        let (repo, known) = (self.setup.repo.clone(), self.known_tasks.clone());
         self.query(async move {
+            if docs {
+                let mark = layout.documentation_mark();
+                let wanted = closing::documentation(&repo, &mark, start.as_deref(), &known).await;
+                wanted.into_iter().for_each(|wanted| closing.add_documentation(wanted));
+            }
             // The lock of the file may have to be waited for; that must not hold up a signal.
             let written = tokio::task::spawn_blocking(move || {
                 let written = append_session(&layout, &record, since);

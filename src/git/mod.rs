@@ -16,6 +16,7 @@
 //! - Paths are bytes. They are hashed and counted here, never shown.
 
 mod error;
+mod paths;
 mod remotes;
 mod run;
 mod status;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use error::GitError;
+pub use paths::changed_paths;
 pub use remotes::remotes;
 use run::{git, git_ok};
 

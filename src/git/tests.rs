@@ -135,6 +135,23 @@ async fn our_own_records_are_no_work() {
 }
 
 #[tokio::test]
+async fn paths_that_changed_since_a_commit() {
+    let lab = Lab::committed();
+    let repo = lab.repo().await;
+    let from = snapshot(&repo).await.unwrap().head.unwrap().to_string();
+    assert_eq!(changed_paths(&repo, &from).await.unwrap(), Some(Vec::new()));
+    lab.put("repo/a b.rs", "x");
+    lab.put("repo/ü.md", "x");
+    lab.commit("two");
+    let mut found = changed_paths(&repo, &from).await.unwrap().unwrap();
+    found.sort();
+    assert_eq!(found, ["a b.rs", "ü.md"]);
+    for nothing in ["", "0123456789012345678901234567890123456789", "--output=x", "HEAD..main"] {
+        assert_eq!(changed_paths(&repo, nothing).await.unwrap(), None, "{nothing}");
+    }
+}
+
+#[tokio::test]
 async fn the_dirty_state() {
     let lab = Lab::committed();
     lab.put("repo/.gitignore", "ignored\n");

@@ -10,6 +10,7 @@
 //! .orchestrator/autopilot/handover.json     what the last session left
 //! .orchestrator/autopilot/tasks.json        ids of tasks, how often each was carried over
 //! .orchestrator/autopilot/inbox-archive.md  what was taken out of the inbox
+//! .orchestrator/autopilot/documentation     commit at which documentation was last asked for
 //! .orchestrator/autopilot/forge.json        last answers of gh or glab
 //! .orchestrator/autopilot/runs/<run id>/    events.jsonl, stream/, report.md, run.json
 //! ```
@@ -186,6 +187,12 @@ impl Layout {
     #[must_use]
     pub fn inbox_archive(&self) -> PathBuf {
         self.autopilot().join("inbox-archive.md")
+    }
+
+    /// The commit at which the documentation was last asked for.
+    #[must_use]
+    pub fn documentation_mark(&self) -> PathBuf {
+        self.autopilot().join("documentation")
     }
 
     /// Last answers of the forge.

@@ -281,7 +281,7 @@ fn low_confidence_fallback() {
     env.script(PARTIAL);
     let run =
         run_as(&env, &["resume", "--mode", "auto"], 10, &Expect { any_cost: true, ..Expect::default() });
-    let detail = "iteration 2: confidence=0 < threshold=0.85";
+    let detail = "iteration 2: confidence=0.55 < threshold=0.85";
     says(&run, &["goes on with the session that was cut off", "low-confidence-fallback", detail]);
     record_is(
         &env,
@@ -294,6 +294,6 @@ fn low_confidence_fallback() {
         ],
     );
     let chosen = events(&env, "mode_selected").pop().expect("a choice");
-    assert_eq!((&chosen["iteration"], &chosen["confidence"]), (&json!(2), &json!(0.0)));
+    assert_eq!((&chosen["iteration"], &chosen["confidence"]), (&json!(2), &json!(0.55)));
     assert_eq!(env.calls().len(), 2);
 }
