@@ -104,7 +104,7 @@ impl Model {
 
     /// Time passes, longer than any save takes.
     pub(super) fn wait(&mut self) {
-        self.clock += 1000;
+        self.clock += 10_000;
     }
 
     /// The person finishes all they had in mind, and nothing fails any more.

@@ -18,7 +18,7 @@
 //! # The late write
 //!
 //! An editor that had opened the old file may write into it after it came out. So what came out is kept in a
-//! folder of ours for a minute or more, and every pass looks whether it has changed since ([`sweep`]). If so,
+//! folder of ours for an hour or more, and every pass looks whether it has changed since ([`sweep`]). If so,
 //! it is a save that went past the file. If only edits of ours stand in the file since, the save is put in its
 //! place (the edits are lost, not the save; they are made again by whoever asked for them). If the person
 //! has saved again meanwhile, the stray one is set aside as `rescued-…` and reported.
@@ -48,8 +48,9 @@ use crate::state::atomic::{FileError, PRIVATE_FILE, folder_of, sync_folder};
 
 /// Largest file that is read, in bytes.
 pub(super) const MAX_FILE: u64 = 4 << 20;
-/// How long a file that came out is kept at least. An editor's save takes milliseconds.
-const KEEP: Duration = Duration::from_secs(60);
+/// How long a file that came out is kept at least. A save takes milliseconds; but somebody may have opened the
+/// file in the moment in which a save of theirs was missing from it, and save that later.
+const KEEP: Duration = Duration::from_secs(60 * 60);
 /// How often an edit starts over because of saves in between.
 const MAX_RESTARTS: u32 = 8;
 
@@ -91,13 +92,13 @@ pub(super) fn edit<F: Files>(
     path: &Path,
     change: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>,
 ) -> Result<bool, EditError> {
-    edit_as(files, path, "e", change)
+    edit_as(files, path, Kind::Edit, change)
 }
 
 fn edit_as<F: Files>(
     files: &mut F,
     path: &Path,
-    kind: &str,
+    kind: Kind,
     change: &mut dyn FnMut(&[u8]) -> Option<Vec<u8>>,
 ) -> Result<bool, EditError> {
     for _ in 0..MAX_RESTARTS {
@@ -107,8 +108,7 @@ fn edit_as<F: Files>(
         if old.is_some() && new == seen {
             return Ok(false);
         }
-        let name =
-            Name { kind: kind.to_owned(), of: hash(path_bytes(path)), seen: hash(seen), put: hash(&new) };
+        let name = Name { kind, of: hash(path_bytes(path)), seen: hash(seen), put: hash(&new) };
         let staged = files
             .stage(&name.text(), &new, path)
             .map_err(FileError::at("write the new contents of", path))?;
@@ -128,27 +128,51 @@ fn edit_as<F: Files>(
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(FileError::at("exchange", path)(error).into()),
         }
-        let out = |files: &mut F| files.read(&staged).map_err(FileError::at("read", &staged));
-        if out(files)?.as_ref() == Some(&old) {
+        if read_or_empty(files, &staged)? == old {
             return Ok(true);
         }
-        // A save came out. Whoever opened the file since saw ours, and may save that over it: so it is kept too.
-        // Where there are no hard links, that moment remains.
-        let also = free_name(files, folder_of(&staged), &name.text())?;
-        files.link(&staged, &also).ok();
-        // It goes back, and what comes out for it should be ours. If not, that was saved even later: it goes
-        // back too, and the earlier one stays for `sweep`.
-        for _ in 0..2 {
-            match files.exchange(&staged, path) {
-                Ok(()) => {}
-                // Removed meanwhile: the save that we hold is the last there is.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
-                Err(error) => return Err(FileError::at("put back", path)(error).into()),
-            }
-            if out(files)?.as_ref() == Some(&new) {
-                break;
-            }
+        put_back(files, path, Held { file: staged, name, put: new })?;
+    }
+    Err(EditError::Busy(path.to_owned()))
+}
+
+fn read_or_empty<F: Files>(files: &mut F, path: &Path) -> Result<Vec<u8>, EditError> {
+    Ok(files.read(path).map_err(FileError::at("read", path))?.unwrap_or_default())
+}
+
+/// A file that came out of an exchange.
+struct Held {
+    file: PathBuf,
+    name: Name,
+    /// What was put in its place.
+    put: Vec<u8>,
+}
+
+/// Puts a save that came out back in its place.
+///
+/// A *copy* of it goes back: the file itself stays where nobody but its editor can reach it. Else whoever opened
+/// the file in this moment, saw ours, and saves that in place, would destroy the one that has the save.
+fn put_back<F: Files>(files: &mut F, path: &Path, mut held: Held) -> Result<(), EditError> {
+    for _ in 0..MAX_RESTARTS {
+        let save = read_or_empty(files, &held.file)?;
+        let name = Name { kind: Kind::Restore, seen: hash(&held.put), put: hash(&save), ..held.name };
+        let staged = files
+            .stage(&name.text(), &save, path)
+            .map_err(FileError::at("write a copy of a save of", path))?;
+        match files.exchange(&staged, path) {
+            Ok(()) => {}
+            // Removed meanwhile: `sweep` sets the save aside.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(FileError::at("put back", path)(error).into()),
         }
+        let settled = Name { kind: Kind::Save, put: name.put, ..held.name };
+        let to = free_name(files, folder_of(&held.file), &settled.text())?;
+        files.rename(&held.file, &to).map_err(FileError::at("rename", &held.file))?;
+        // What comes out for it should be ours. If not, that was saved even later, and goes back too.
+        if read_or_empty(files, &staged)? == held.put {
+            return Ok(());
+        }
+        held = Held { file: staged, name, put: save };
     }
     Err(EditError::Busy(path.to_owned()))
 }
@@ -167,7 +191,7 @@ pub(super) fn sweep<F: Files>(files: &mut F, paths: &[PathBuf]) -> Swept {
     let mut kept: Vec<Kept> = listed.into_iter().filter_map(Kept::of).collect();
     // The one that was written last first: it has the newest save.
     kept.sort_by(|a, b| a.age.cmp(&b.age).then(b.path.cmp(&a.path)));
-    let links: Vec<Name> = kept.iter().map(|kept| kept.name.clone()).collect();
+    let links: Vec<Name> = kept.iter().map(|kept| kept.name).collect();
     for kept in &kept {
         if let Err(error) = settle(files, kept, &links, paths, &mut swept) {
             swept.problems.push(error.to_string());
@@ -196,36 +220,41 @@ fn settle<F: Files>(
         return Ok(());
     };
     let now = hash(&bytes);
-    let of_it = || links.iter().filter(|name| name.of == kept.name.of);
-    if now == kept.name.seen || of_it().any(|name| name.put == now) {
-        if kept.age >= KEEP {
-            files.remove(&kept.path).map_err(FileError::at("remove", &kept.path))?;
-        }
-        return Ok(());
-    }
-    if bytes.is_empty() && kept.age < KEEP {
+    let of_it = || links.iter().filter(|name| name.of == kept.name.of && name.kind == Kind::Edit);
+    let aged = kept.age >= KEEP;
+    // A file that was ours, or one that we have read as it is and edited.
+    let mut done = now == kept.name.seen || of_it().any(|name| name.put == now);
+    if !done && bytes.is_empty() && !aged {
         // In the middle of a save.
         return Ok(());
     }
-    let mut taken_in = false;
-    if let Some(path) = paths.iter().find(|path| hash(path_bytes(path)) == kept.name.of) {
-        // What our edits alone have made of the file since this one came out.
-        let mut ours = HashSet::from([kept.name.put]);
-        while of_it().any(|name| name.kind == "e" && ours.contains(&name.seen) && ours.insert(name.put)) {}
-        swept.put_back |= edit_as(files, path, "r", &mut |current| {
+    let path = paths.iter().find(|path| hash(path_bytes(path)) == kept.name.of);
+    if !done && let Some(path) = path {
+        // What edits of ours alone make of contents.
+        let closure = |start: u64| {
+            let mut made = HashSet::from([start]);
+            while of_it().any(|name| made.contains(&name.seen) && made.insert(name.put)) {}
+            made
+        };
+        let (with_it, without_it) = (closure(now), closure(kept.name.put));
+        let put_back = edit_as(files, path, Kind::Restore, &mut |current| {
             let have = hash(current);
-            taken_in = have == now || ours.contains(&have) || has_lines(current, &bytes);
-            (have != now && ours.contains(&have)).then(|| bytes.clone())
+            done = with_it.contains(&have) || has_lines(current, &bytes);
+            (!done && without_it.contains(&have)).then(|| bytes.clone())
         })?;
+        if put_back {
+            swept.put_back = true;
+            // Its editor may not be done, and a save of what was there before may still come: it stays.
+            let name = Name { kind: Kind::Save, put: now, ..kept.name };
+            let to = free_name(files, folder_of(&kept.path), &name.text())?;
+            files.rename(&kept.path, &to).map_err(FileError::at("rename", &kept.path))?;
+            return Ok(());
+        }
     }
-    let folder = folder_of(&kept.path);
-    if taken_in {
-        // Accounted for now, but its editor may not be done.
-        let name = Name { seen: now, ..kept.name.clone() };
-        let to = free_name(files, folder, &name.text())?;
-        files.rename(&kept.path, &to).map_err(FileError::at("rename", &kept.path))?;
-    } else {
-        let to = free_name(files, folder, &format!("rescued-{now:016x}.md"))?;
+    if done && aged {
+        files.remove(&kept.path).map_err(FileError::at("remove", &kept.path))?;
+    } else if !done {
+        let to = free_name(files, folder_of(&kept.path), &format!("rescued-{now:016x}.md"))?;
         files.rename(&kept.path, &to).map_err(FileError::at("rename", &kept.path))?;
         swept.problems.push(format!("a save that crossed an edit was set aside: {}", to.display()));
     }
@@ -249,14 +278,37 @@ fn has_lines(text: &[u8], wanted: &[u8]) -> bool {
     lines(wanted).all(|line| line.is_empty() || have.contains(line))
 }
 
+/// Why a file is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It came out for an edit.
+    Edit,
+    /// It came out when a save was put back.
+    Restore,
+    /// It is a save that was put back.
+    Save,
+}
+
+impl Kind {
+    const ALL: [Kind; 3] = [Kind::Edit, Kind::Restore, Kind::Save];
+
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Edit => "edit",
+            Kind::Restore => "restore",
+            Kind::Save => "save",
+        }
+    }
+}
+
 /// What the name of a kept file says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Name {
-    /// `e` = an edit, `r` = a save that was put back.
-    kind: String,
+    /// Why it is kept.
+    kind: Kind,
     /// Hash of the path of the file it belongs to.
     of: u64,
-    /// Hash of the contents that are accounted for.
+    /// Hash of the contents that were read.
     seen: u64,
     /// Hash of what was written for it.
     put: u64,
@@ -264,12 +316,13 @@ struct Name {
 
 impl Name {
     fn text(&self) -> String {
-        format!("{}-{:016x}-{:016x}-{:016x}", self.kind, self.of, self.seen, self.put)
+        format!("{}-{:016x}-{:016x}-{:016x}", self.kind.word(), self.of, self.seen, self.put)
     }
 
     fn parse(name: &str) -> Option<Name> {
         let mut parts = name.split('.').next()?.split('-');
-        let kind = parts.next().filter(|kind| ["e", "r"].contains(kind))?.to_owned();
+        let word = parts.next()?;
+        let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word)?;
         let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
         Some(Name { kind, of: number()?, seen: number()?, put: number()? })
     }

@@ -108,8 +108,7 @@ fn a_look_changes_nothing_and_gives_the_same_ids() {
     assert!(!repo.ledger().exists());
     assert_eq!(repo.load().open, seen.open);
     fs::write(repo.ledger(), "{").unwrap();
-    let looked = look(repo.root(), &repo.ledger(), NOW);
-    assert!(looked.exists);
+    assert_eq!(look(repo.root(), &repo.ledger(), NOW).open, seen.open);
     assert_eq!(fs::read_to_string(repo.ledger()).unwrap(), "{");
     let tasks = repo.load();
     assert_eq!(tasks.open, seen.open);

@@ -223,6 +223,8 @@ proptest! {
         let count = plan.len();
         plan.dedup();
         prop_assert_eq!(plan.len(), count, "an item is there twice: {:#?}", &model);
-        prop_assert!(!text(&model, "inbox.md").contains("- [ ]"), "the inbox is empty after quiet passes");
+        // A save that the power cut short may leave a box without a text.
+        let left = pending(text(&model, "inbox.md").as_bytes());
+        prop_assert!(left.is_empty(), "quiet passes left {left:?}");
     }
 }
