@@ -9,12 +9,14 @@ use etcetera::BaseStrategy as _;
 use serde::Serialize;
 
 use super::args::{Cli, Command, GlobalArgs, RunArgs};
+use crate::driver::clock;
 use crate::error::CliError;
 use crate::settings::key::Group;
 use crate::settings::layer::{ConfigFile, Layer, Origin};
 use crate::settings::resolve::{Resolved, resolve};
 use crate::settings::value::Raw;
 use crate::settings::{env_vars, keys};
+use crate::signals::session_config;
 use crate::ui::printer::{self, Level};
 
 /// Name of the configuration file in a repository.
@@ -46,9 +48,20 @@ impl Files {
 /// A file that cannot be read, or a value that cannot be used.
 pub fn load(flags: &Layer, files: &Files) -> Result<Resolved, CliError> {
     let mut resolved = load_with(flags, &|name| std::env::var_os(name), files)?;
+    take_session_config(&mut resolved, files);
     let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     resolved.notices.extend(env_vars::unknown(names.iter().map(AsRef::as_ref)));
     Ok(resolved)
+}
+
+/// What CLAUDE.md or AGENTS.md says of the pre-launch verdict.
+fn take_session_config(resolved: &mut Resolved, files: &Files) {
+    let Some(root) = files.repository.parent() else { return };
+    let (session, reading) = session_config::read(root, clock::wall());
+    let Some(origin) = reading.origin else { return };
+    resolved.notices.extend(reading.problems.iter().map(|problem| format!("{origin}: {problem}")));
+    let autonomy = session.autonomy.and_then(|word| word.parse().ok());
+    resolved.take_session_config(&root.join(origin), autonomy, session.confidence_floor);
 }
 
 /// [`load`] with any environment.
@@ -228,6 +241,7 @@ pub fn show_json(resolved: &Resolved, files: &Files) -> Result<String, CliError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::autonomy::Autonomy;
 
     fn parse(words: &[&str]) -> Cli {
         let argv = std::iter::once(&"autopilot").chain(words);
@@ -250,6 +264,27 @@ mod tests {
                 assert_eq!((&entry.shown, &entry.origin), (&Some(example.clone()), &Origin::Flag(name)));
             }
         }
+    }
+
+    #[test]
+    fn session_config_is_the_weakest_layer() {
+        let repo = tempfile::tempdir().unwrap();
+        let files = Files { repository: repo.path().join(REPOSITORY_FILE), user: None };
+        let text = "# P\n\n## Session Config\n\ndispatcher-autonomy:\n  autonomy: autonomous-gated\n  confidence-floor: 0.7\n";
+        std::fs::write(repo.path().join("CLAUDE.md"), text).unwrap();
+        let with = |words: &[&str]| {
+            let mut resolved = resolve(&flags(&parse(words)).unwrap(), &|_| None, None, None).unwrap();
+            take_session_config(&mut resolved, &files);
+            resolved
+        };
+        let resolved = with(&[]);
+        assert_eq!(resolved.settings.stop_rules.autonomy, Autonomy::AutonomousGated);
+        assert_eq!(resolved.settings.stop_rules.confidence_floor.to_string(), "0.7");
+        let origin = resolved.entry("autonomy").unwrap().origin.to_string();
+        assert!(origin.starts_with("Session Config of ") && origin.ends_with("CLAUDE.md"), "{origin}");
+        let stronger = with(&["--autonomy=off"]);
+        assert_eq!(stronger.settings.stop_rules.autonomy, Autonomy::Off);
+        assert_eq!(stronger.entry("autonomy").unwrap().origin, Origin::Flag("autonomy"));
     }
 
     #[test]

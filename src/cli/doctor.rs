@@ -12,14 +12,19 @@ use rustix::fs::{Access, access, statvfs};
 use serde::Serialize;
 
 use crate::core::resources;
+use crate::core::signals::SourceReading;
+use crate::driver::clock;
 use crate::engine::headless::Billing;
 use crate::error::CliError;
 use crate::error::exit::Exit;
 use crate::git;
+use crate::plan;
 use crate::probe::Probe;
 use crate::process::{CaptureSpec, capture};
 use crate::settings::Settings;
 use crate::settings::layer::Layer;
+use crate::signals::session_config;
+use crate::state::layout::Layout;
 use crate::transcript;
 use crate::ui::printer::{Printer, Style};
 
@@ -97,6 +102,7 @@ pub(super) async fn doctor(
         checks.push(login(settings, &environment, root));
         checks.push(permissions(settings));
     }
+    checks.extend(work(root));
     checks.push(folder(root));
     checks.push(disk(root));
     checks.push(machine(settings.as_ref()));
@@ -135,6 +141,28 @@ fn of_error(name: &'static str, error: &CliError) -> Check {
         found = format!("{found}: {cause}");
     }
     problem(name, found, error.hints().first().cloned().unwrap_or_else(|| "see above".to_owned()))
+}
+
+/// Where work would come from, and what CLAUDE.md says of it.
+fn work(root: &Path) -> [Check; 2] {
+    let now = clock::wall();
+    let tasks = plan::look(root, &Layout::new(root).tasks(), now);
+    let of = |reading: &SourceReading| format!("{}: {}", reading.source, reading.says);
+    let found = tasks.readings.iter().map(of).collect::<Vec<_>>().join("; ");
+    let problem_in = |readings: &[SourceReading]| {
+        readings.iter().find_map(|reading| Some(format!("{}: {}", reading.source, reading.problems.first()?)))
+    };
+    let tasks = match problem_in(&tasks.readings) {
+        Some(problem) => warning("tasks", found, problem),
+        None if tasks.exists => ok("tasks", found),
+        None => ok("tasks", "none written down; a run needs --prompt, --mode or .project/plan.md"),
+    };
+    let (_, reading) = session_config::read(root, now);
+    let config = match problem_in(std::slice::from_ref(&reading)) {
+        Some(problem) => warning("session config", reading.says, problem),
+        None => ok("session config", reading.says),
+    };
+    [tasks, config]
 }
 
 async fn work_tree(repo: &git::Repo) -> Check {

@@ -43,6 +43,31 @@ fn a_session_on_tasks_with_a_past() {
     insta::assert_snapshot!(rendered(Kind::Session, &context));
 }
 
+/// What differs between the modes: with tasks and without.
+#[test]
+fn every_mode_has_words_of_its_own() {
+    for mode in Mode::ALL {
+        let task = Task {
+            id: "k3x9qa".into(),
+            title: "Split the parser".into(),
+            description: Some("It is too long.".into()),
+            phase: vec!["Plan".into(), "Phase 2".into()],
+            file: ".project/plan.md".into(),
+            line: 14,
+            ..Task::default()
+        };
+        let given = Context { mode, tasks: vec![task_words(&task)], ..context() };
+        let alone = Context { mode, ..context() };
+        let work = |context: &Context| {
+            let text = rendered(Kind::Session, context);
+            let (_, work) = text.split_once("## The work").unwrap();
+            work.split_once("## The end").unwrap().0.trim().to_owned()
+        };
+        let both = format!("{}\n\n===== without tasks =====\n\n{}", work(&given), work(&alone));
+        insta::assert_snapshot!(format!("mode_{mode}"), both);
+    }
+}
+
 #[test]
 fn a_session_that_finds_its_own_work() {
     let context = Context { mode: Mode::Discovery, wave_cap: 0, budget: Budget::default(), ..context() };

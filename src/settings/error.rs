@@ -79,7 +79,9 @@ pub enum SettingsError {
 pub(super) fn place(origin: &Origin, key: &str) -> String {
     match origin {
         Origin::File { .. } => format!("{origin}: `{key}`"),
-        Origin::Flag(_) | Origin::Env(_) | Origin::Default => origin.to_string(),
+        Origin::Flag(_) | Origin::Env(_) | Origin::SessionConfig { .. } | Origin::Default => {
+            origin.to_string()
+        }
     }
 }
 
@@ -132,7 +134,9 @@ fn example(key: &str, origin: &Origin) -> Option<String> {
     let setting = keys::find(key)?;
     let value = setting.example();
     Some(match origin {
-        Origin::Flag(_) | Origin::Default => format!("for example `--{key}={}`", value.words()),
+        Origin::Flag(_) | Origin::SessionConfig { .. } | Origin::Default => {
+            format!("for example `--{key}={}`", value.words())
+        }
         Origin::Env(variable) => format!("for example `{variable}={}`", value.words()),
         Origin::File { .. } => format!("for example `{key} = {}`", value.toml()),
     })

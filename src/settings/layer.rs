@@ -28,6 +28,11 @@ pub enum Origin {
         /// Line of the key, from 1.
         line: usize,
     },
+    /// `## Session Config` of CLAUDE.md or AGENTS.md (upstream-formats §5.10): below all others.
+    SessionConfig {
+        /// The file.
+        path: PathBuf,
+    },
     /// Built in.
     Default,
 }
@@ -40,6 +45,7 @@ impl Origin {
             Origin::Flag(_) => "flag",
             Origin::Env(_) => "env",
             Origin::File { .. } => "file",
+            Origin::SessionConfig { .. } => "session-config",
             Origin::Default => "default",
         }
     }
@@ -51,6 +57,7 @@ impl fmt::Display for Origin {
             Origin::Flag(name) => write!(f, "--{name}"),
             Origin::Env(name) => f.write_str(name),
             Origin::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Origin::SessionConfig { path } => write!(f, "Session Config of {}", path.display()),
             Origin::Default => f.write_str("default"),
         }
     }

@@ -8,6 +8,7 @@ use super::key::{Context, Key};
 use super::layer::{ConfigFile, Layer, Origin};
 use super::value::{Raw, Shown};
 use super::{Budgets, Claude, Deadlines, PromptSource, Safety, Settings, StopRules, Work, env_vars, keys};
+use crate::core::autonomy::Autonomy;
 
 /// Settings, where each came from, and what was adjusted.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +37,32 @@ impl Resolved {
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == name)
+    }
+
+    /// Takes over what the repository's `## Session Config` says of the pre-launch verdict, where no other layer
+    /// says anything.
+    pub fn take_session_config(&mut self, path: &Path, autonomy: Option<Autonomy>, floor: Option<f64>) {
+        if let Some(autonomy) = autonomy
+            && self.fill("autonomy", Shown::Text(autonomy.as_str().to_owned()), path)
+        {
+            self.settings.stop_rules.autonomy = autonomy;
+        }
+        if let Some(floor) = floor
+            && self.fill("confidence-floor", Shown::Number(floor), path)
+        {
+            self.settings.stop_rules.confidence_floor = floor;
+        }
+    }
+
+    /// Whether the setting was still at its default.
+    fn fill(&mut self, name: &str, shown: Shown, path: &Path) -> bool {
+        let entry =
+            self.entries.iter_mut().find(|entry| entry.name == name && entry.origin == Origin::Default);
+        if let Some(entry) = entry {
+            (entry.shown, entry.origin) = (Some(shown), Origin::SessionConfig { path: path.to_owned() });
+            return true;
+        }
+        false
     }
 }
 
@@ -199,7 +226,9 @@ impl Resolver {
     fn home_for(&self, origin: &Origin) -> Option<&Path> {
         match origin {
             Origin::Flag(_) => None,
-            Origin::Env(_) | Origin::File { .. } | Origin::Default => self.home.as_deref(),
+            Origin::Env(_) | Origin::File { .. } | Origin::SessionConfig { .. } | Origin::Default => {
+                self.home.as_deref()
+            }
         }
     }
 }
@@ -208,7 +237,7 @@ impl Resolver {
 fn base_of(origin: &Origin) -> Option<&Path> {
     match origin {
         Origin::File { path, .. } => path.parent(),
-        Origin::Flag(_) | Origin::Env(_) | Origin::Default => None,
+        Origin::Flag(_) | Origin::Env(_) | Origin::SessionConfig { .. } | Origin::Default => None,
     }
 }
 
@@ -219,7 +248,7 @@ fn given(name: &str, raw: &Raw, origin: &Origin) -> String {
         Origin::Flag(name) => format!("--{name} {value}"),
         Origin::Env(variable) => format!("{variable}={value}"),
         Origin::File { .. } => format!("{origin}: {name} = {value}"),
-        Origin::Default => format!("{name} {value}"),
+        Origin::SessionConfig { .. } | Origin::Default => format!("{name} {value}"),
     }
 }
 

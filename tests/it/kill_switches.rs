@@ -219,7 +219,7 @@ fn nothing_to_go_by_is_a_fallback_and_no_switch() {
 fn resource_overload() {
     let in_namespace = |env: &TestEnv, args: &[&str], code: i32| {
         let script = "for n in 1 2 3 4 5 6 7; do
-                sleep 300 & peers=\"$peers $!\"; /usr/bin/mount --bind \"$TMPDIR/cmdline\" /proc/$!/cmdline || exit 99
+                (cd / && exec sleep 300) & peers=\"$peers $!\"; /usr/bin/mount --bind \"$TMPDIR/cmdline\" /proc/$!/cmdline || exit 99
             done
             \"$@\"; code=$?; kill $peers; exit $code";
         let mut command = env.command("/usr/bin/unshare");
