@@ -222,7 +222,7 @@ fn new_id(title: &str, taken: &mut HashSet<String>) -> String {
         // The low bits of this hash are mixed worse than the high ones.
         number ^= number >> 33;
         let id: String = (0..ID_LENGTH)
-            .map(|place| char::from(ALPHABET[usize::from((number >> (5 * place)) as u8 & 31)]))
+            .map(|place| char::from(ALPHABET[usize::try_from((number >> (5 * place)) & 31).unwrap_or(0)]))
             .collect();
         if taken.insert(id.clone()) {
             return id;
@@ -279,7 +279,8 @@ impl Matcher<'_> {
     }
 
     fn similar(&mut self) {
-        let mut groups: BTreeMap<(&str, &[String]), (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        // File and headings → those that were read, those that are known.
+        let mut groups = BTreeMap::<(&str, &[String]), (Vec<usize>, Vec<usize>)>::new();
         for (index, seen) in self.seen.iter().enumerate().filter(|(index, _)| self.of[*index].is_none()) {
             groups.entry((seen.file, seen.phase)).or_default().0.push(index);
         }

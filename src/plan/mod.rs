@@ -108,7 +108,7 @@ pub fn take_inbox(root: &Path, ledger: &Path, now: Timestamp) -> Result<Taken, E
     let files = if put_back { read_all(root, now) } else { files };
     let mut taken = Taken::default();
     // An inbox that is no readable file of this repository is not written to either, nor is such a plan.
-    let plan_is_ours = files.plan.first().is_some() || !is_there(&root.join(PROJECT).join("plan.md"));
+    let plan_is_ours = !files.plan.is_empty() || !is_there(&root.join(PROJECT).join("plan.md"));
     if files.inbox.is_some() && plan_is_ours {
         let places = Places {
             plan: plan_place(root),
@@ -223,7 +223,7 @@ pub fn settle(root: &Path, ledger: &Path, given: &[String], claims: &[String], s
         }
         let entries: Vec<Entry> =
             known.tasks.iter().filter(|entry| entry.file == lines[line].file).cloned().collect();
-        match tick(&mut disk, &lines[line].path, lines[line].file, &entries, &id) {
+        match tick(&mut disk, lines[line].path, lines[line].file, &entries, &id) {
             Ok(Ticked::Done) => settled.ticked_by_us.push(id),
             Ok(Ticked::Already) => push_once(&mut settled.ticked_by_session, &id),
             Ok(Ticked::Gone | Ticked::NotWork) => settled.unknown_claims.push(claim.clone()),

@@ -194,7 +194,7 @@ impl Model {
                 }
             }
         }
-        lines.iter().map(|line| format!("{line}\n")).collect()
+        lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
     }
 }
 

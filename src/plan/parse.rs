@@ -29,6 +29,7 @@ const MAX_DESCRIPTION: usize = 4096;
 
 /// A checkbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one line")]
 pub(super) struct Item {
     /// Offset of the byte between the brackets.
     pub(super) mark: usize,
@@ -121,7 +122,7 @@ struct Open {
     /// Ranges of the nearest boxed items below it.
     below: Vec<Range<usize>>,
     /// A box below it is open.
-    open_below: bool,
+    unfinished: bool,
 }
 
 #[derive(Default)]
@@ -212,7 +213,7 @@ impl Walk<'_> {
     fn close(&mut self) {
         let Some(closed) = self.open.pop() else { return };
         let mut up = closed.below;
-        let mut open_below = closed.open_below;
+        let mut open_below = closed.unfinished;
         if let Some(index) = closed.boxed {
             let item = &mut self.parsed.items[index];
             (item.title, item.struck) = title(self.bytes, item.mark);
@@ -229,7 +230,7 @@ impl Walk<'_> {
             } else {
                 parent.below.append(&mut up);
             }
-            parent.open_below |= open_below;
+            parent.unfinished |= open_below;
         }
     }
 

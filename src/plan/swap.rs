@@ -12,8 +12,8 @@
 //!
 //! So the new contents are written to a file of their own and *exchanged* with the old one in one step
 //! (`renameat2(RENAME_EXCHANGE)`, `renameatx_np(RENAME_SWAP)`). Whatever stood there at that moment comes out,
-//! and nothing is deleted. If it is not what was read, somebody saved in between: it is put back, and the edit
-//! starts over from what the person wrote. [`edit`]
+//! and nothing is deleted. If it is not what was read, somebody saved in between: a copy of it is put back, and the
+//! edit starts over from what the person wrote. [`edit`]
 //!
 //! # The late write
 //!
@@ -50,7 +50,7 @@ use crate::state::atomic::{FileError, PRIVATE_FILE, folder_of, sync_folder};
 pub(super) const MAX_FILE: u64 = 4 << 20;
 /// How long a file that came out is kept at least. A save takes milliseconds; but somebody may have opened the
 /// file in the moment in which a save of theirs was missing from it, and save that later.
-const KEEP: Duration = Duration::from_secs(60 * 60);
+const KEEP: Duration = Duration::from_hours(1);
 /// How often an edit starts over because of saves in between.
 const MAX_RESTARTS: u32 = 8;
 

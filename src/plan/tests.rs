@@ -5,6 +5,12 @@ use crate::core::task::Priority;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
+/// A person writes: neither atomic nor careful.
+fn write(path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+    use std::io::Write as _;
+    fs::File::create(path).unwrap().write_all(text.as_ref()).unwrap();
+}
+
 struct Repo {
     folder: tempfile::TempDir,
 }
@@ -29,7 +35,7 @@ impl Repo {
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.root().join(".project").join(name), text).unwrap();
+        write(self.root().join(".project").join(name), text);
     }
 
     fn read(&self, name: &str) -> String {
@@ -107,7 +113,7 @@ fn a_look_changes_nothing_and_gives_the_same_ids() {
     let seen = look(repo.root(), &repo.ledger(), NOW);
     assert!(!repo.ledger().exists());
     assert_eq!(repo.load().open, seen.open);
-    fs::write(repo.ledger(), "{").unwrap();
+    write(repo.ledger(), "{");
     assert_eq!(look(repo.root(), &repo.ledger(), NOW).open, seen.open);
     assert_eq!(fs::read_to_string(repo.ledger()).unwrap(), "{");
     let tasks = repo.load();

@@ -4,6 +4,12 @@ use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
+/// A person writes: neither atomic nor careful.
+fn write(path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+    use std::io::Write as _;
+    fs::File::create(path).unwrap().write_all(text.as_ref()).unwrap();
+}
+
 /// Takes in titles of one file, `#` begins a phase, `@` a file; the ids in order.
 fn ids(ledger: &mut Ledger, lines: &[&str]) -> Vec<String> {
     let (mut file, mut phase) = ("plan.md".to_owned(), Vec::new());
@@ -76,7 +82,7 @@ fn the_ledger_survives_what_happens_to_its_file() {
     assert_eq!(Ledger::read(&path, true).0.tasks, ledger.tasks);
 
     for damage in ["", "{", "[]", "null", "{\"version\":1,\"tasks\":7}", "\u{0}"] {
-        fs::write(&path, damage).unwrap();
+        write(&path, damage);
         let (_, problem) = Ledger::read(&path, false);
         assert!(problem.unwrap().contains("damaged") && path.exists(), "{damage}");
         let (mut rebuilt, problem) = Ledger::read(&path, true);
@@ -87,7 +93,7 @@ fn the_ledger_survives_what_happens_to_its_file() {
     assert_eq!(asides, 6, "nothing was overwritten");
 
     let newer = r#"{"version":2,"tasks":[],"more":1}"#;
-    fs::write(&path, newer).unwrap();
+    write(&path, newer);
     let (mut ledger, problem) = Ledger::read(&path, true);
     assert!(problem.unwrap().contains("version 2"));
     ids(&mut ledger, &["a"]);
@@ -95,7 +101,7 @@ fn the_ledger_survives_what_happens_to_its_file() {
     assert_eq!(fs::read_to_string(&path).unwrap(), newer);
 
     let twice = r#"{"version":1,"tasks":[{"id":"x1"},{"id":"x1"},{"id":""}],"more":1}"#;
-    fs::write(&path, twice).unwrap();
+    write(&path, twice);
     let (ledger, problem) = Ledger::read(&path, true);
     assert_eq!((ledger.tasks.len(), problem), (1, None));
 }
