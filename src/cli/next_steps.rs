@@ -37,6 +37,7 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
         }
         Exit::ManualFallback => {
             step("autopilot --prompt 'what is to be done'    (the work in words)");
+            step("write tasks into .project/plan.md, a line each: `- [ ] a task`, then: autopilot");
             step("autopilot --mode feature    (let a session choose)");
         }
         Exit::AlreadyRunning => {

@@ -228,6 +228,8 @@ impl Run {
             Event::Surveyed(survey) => {
                 if let State::Looking(looking) = &mut self.state {
                     looking.survey = Some(survey);
+                    // Only now: a survey moves items of the inbox into the plan, which is no work of a session.
+                    effects.push(Effect::Snapshot);
                 }
                 self.looked(now, &mut effects);
             }
@@ -269,7 +271,6 @@ impl Run {
         effects.push(Effect::Sample);
         effects.push(Effect::LookForPeers);
         effects.push(Effect::Survey);
-        effects.push(Effect::Snapshot);
     }
 
     /// Everything has been looked at: the checks before a session, in their order.

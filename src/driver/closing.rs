@@ -65,6 +65,11 @@ impl Closing {
         Closing { layout, state_dir, closing, state, follow_ups, now }
     }
 
+    /// Whether it adds tasks to the plan.
+    pub(super) fn adds_tasks(&self) -> bool {
+        !self.follow_ups.is_empty()
+    }
+
     /// Writes it, and says what could not be written. Blocks for the disk.
     pub(super) fn write(&self) -> Vec<String> {
         let mut warnings = Vec::new();

@@ -197,8 +197,12 @@ pub async fn snapshot(repo: &Repo) -> Result<Snapshot, GitError> {
         "--find-renames",
         "--no-ahead-behind",
         "--",
-        // Records of our own are no work of a session.
+        // Records of our own, and the recommendation we write for the next session, are no work of a session.
         ":(top,exclude).orchestrator",
+        ":(top,exclude).claude/STATE.md",
+        ":(top,exclude).codex/STATE.md",
+        ":(top,exclude).cursor/STATE.md",
+        ":(top,exclude).pi/STATE.md",
     ];
     let output = git_ok(&repo.root, &args).await?;
     let listing = status::parse(&output.stdout, output.truncated);

@@ -19,6 +19,8 @@ mod fake_claude;
 #[cfg(test)]
 mod field_reports;
 #[cfg(test)]
+mod handover;
+#[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
 mod operator;
@@ -34,3 +36,5 @@ mod resume;
 mod run;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tasks;
