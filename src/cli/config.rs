@@ -70,8 +70,8 @@ fn load_with(
 pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
     let mut layer = layer(&cli.run);
     let (name, own) = match &cli.command {
-        None | Some(Command::Verdict | Command::Doctor | Command::Config { .. }) => return Ok(layer),
-        Some(Command::Run(run)) => {
+        None | Some(Command::Doctor | Command::Config { .. }) => return Ok(layer),
+        Some(Command::Run(run) | Command::Verdict(run)) => {
             layer.overlay(self::layer(run));
             return Ok(layer);
         }

@@ -87,6 +87,9 @@ pub async fn survey(sources: Sources, left: Option<HandOver>, look: Look, now: T
         signals.tasks = Some(TaskEvidence::of(&found.survey.tasks));
     }
     signals.backlog = backlog;
+    // Issues that are no tasks are only counted: trouble with them alone is not worth a person's attention.
+    let matters = |reading: &&SourceReading| labelled || reading.source != "backlog";
+    found.warnings.extend(readings.iter().filter(matters).flat_map(problems));
     signals.sources.extend(readings);
     found
 }
@@ -165,8 +168,11 @@ fn read_files(sources: &Sources, left: Option<HandOver>, look: Look, now: Timest
             dry_run: run.dry_run,
         })
         .collect();
-    for SourceReading { source, problems, .. } in &found.survey.signals.sources {
-        found.warnings.extend(problems.iter().map(|problem| format!("{source}: {problem}")));
-    }
+    found.warnings.extend(found.survey.signals.sources.iter().flat_map(problems));
     found
+}
+
+/// What was wrong with a source, in words.
+fn problems(reading: &SourceReading) -> impl Iterator<Item = String> + '_ {
+    reading.problems.iter().map(move |problem| format!("{}: {problem}", reading.source))
 }

@@ -15,6 +15,8 @@ mod bad_input;
 #[cfg(test)]
 mod dry_run;
 #[cfg(test)]
+mod explain;
+#[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
 mod field_reports;
@@ -38,3 +40,5 @@ mod run;
 mod support;
 #[cfg(test)]
 mod tasks;
+#[cfg(test)]
+mod verdict;
