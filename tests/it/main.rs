@@ -29,6 +29,8 @@ mod operator;
 #[cfg(test)]
 mod peers;
 #[cfg(test)]
+mod questions;
+#[cfg(test)]
 mod readme;
 #[cfg(test)]
 mod records;
