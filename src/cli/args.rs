@@ -246,7 +246,7 @@ pub enum Command {
     /// Print every decision of a run, with its inputs and reasons
     Explain(ExplainArgs),
     /// Say whether a run may start here unattended, and why
-    Verdict,
+    Verdict(Box<RunArgs>),
     /// Check claude, git, the configuration and this machine
     Doctor,
     /// Show the settings in force

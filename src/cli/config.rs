@@ -83,8 +83,8 @@ fn load_with(
 pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
     let mut layer = layer(&cli.run);
     let (name, own) = match &cli.command {
-        None | Some(Command::Verdict | Command::Doctor | Command::Config { .. }) => return Ok(layer),
-        Some(Command::Run(run)) => {
+        None | Some(Command::Doctor | Command::Config { .. }) => return Ok(layer),
+        Some(Command::Run(run) | Command::Verdict(run)) => {
             layer.overlay(self::layer(run));
             return Ok(layer);
         }
@@ -242,6 +242,7 @@ pub fn show_json(resolved: &Resolved, files: &Files) -> Result<String, CliError>
 mod tests {
     use super::*;
     use crate::core::autonomy::Autonomy;
+    use crate::state::atomic;
 
     fn parse(words: &[&str]) -> Cli {
         let argv = std::iter::once(&"autopilot").chain(words);
@@ -271,7 +272,7 @@ mod tests {
         let repo = tempfile::tempdir().unwrap();
         let files = Files { repository: repo.path().join(REPOSITORY_FILE), user: None };
         let text = "# P\n\n## Session Config\n\ndispatcher-autonomy:\n  autonomy: autonomous-gated\n  confidence-floor: 0.7\n";
-        std::fs::write(repo.path().join("CLAUDE.md"), text).unwrap();
+        atomic::replace(&repo.path().join("CLAUDE.md"), text.as_bytes(), 0o644).unwrap();
         let with = |words: &[&str]| {
             let mut resolved = resolve(&flags(&parse(words)).unwrap(), &|_| None, None, None).unwrap();
             take_session_config(&mut resolved, &files);

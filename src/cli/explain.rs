@@ -53,7 +53,9 @@ pub(super) async fn explain(
             _ = writeln!(text, "\niteration {of}");
         }
         for line in words(&entry.event) {
-            _ = writeln!(text, "  {}", options.spell(&one_line(&line, LONGEST_LINE)));
+            // What belongs to the line above stands further in.
+            let indent = " ".repeat(line.len() - line.trim_start_matches(' ').len());
+            _ = writeln!(text, "  {indent}{}", options.spell(&one_line(&line, LONGEST_LINE)));
         }
     }
     printer.data(text.trim_end())?;

@@ -91,7 +91,7 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             | Command::Resume(_)
             | Command::Status
             | Command::Explain(_)
-            | Command::Verdict
+            | Command::Verdict(_)
             | Command::Doctor
             | Command::Config { .. }
             | Command::Demo,
@@ -115,8 +115,8 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
         match &cli.command {
             Some(Command::Demo) => demo::demo(json, printer).await,
             Some(Command::Doctor) => doctor::doctor(&directory, &flags, json, printer).await,
-            Some(Command::Explain(args)) => explain::explain(&directory, args, json, printer).await,
-            Some(Command::Verdict) => {
+            Some(Command::Explain(which)) => explain::explain(&directory, which, json, printer).await,
+            Some(Command::Verdict(_)) => {
                 let environment: Vec<_> = std::env::vars_os().collect();
                 verdict::verdict(&directory, &flags, &environment, json, printer).await
             }

@@ -33,7 +33,7 @@ pub(super) struct Outlook {
 /// Looks.
 pub(super) async fn outlook(settings: &Settings, root: &Path, sources: Sources) -> Outlook {
     let surveyed = survey::survey(sources, None, Look::Only, clock::wall()).await;
-    let survey::Surveyed { survey, warnings } = surveyed;
+    let survey::Surveyed { survey, warnings, plan_changed: _ } = surveyed;
     let choice = selector::select(&survey.signals, false);
     let own = std::process::id();
     let probe = Probe::new();

@@ -412,7 +412,7 @@ fn conclude(
         _ => StopSignal::Terminate,
     });
     let held = !end.peers.is_empty();
-    let mut exit = if end.verdict_no {
+    let mut exit = if end.forbidden.is_some() {
         Exit::VerdictNo
     } else {
         exit::of_run(end.kill_switch, end.failure_class, end.fallback_to_manual, held, signal)

@@ -21,7 +21,7 @@ use super::published::{
 use super::resources::ResourceVerdict;
 use super::session_report::SessionReport;
 use super::signals::Signals;
-use super::suitability::RunOutcome;
+use super::suitability::{RunOutcome, Verdict};
 use super::task::Task;
 use super::time::{TimerId, TimerKind};
 use super::transcript_digest::TranscriptDigest;
@@ -264,8 +264,8 @@ pub struct RunEnd {
     pub needs_person: bool,
     /// Iteration 1 fell back to manual.
     pub fallback_to_manual: bool,
-    /// The pre-launch verdict forbade the start (exit code 4).
-    pub verdict_no: bool,
+    /// The pre-launch verdict that forbade the start (exit code 4).
+    pub forbidden: Option<Verdict>,
     /// The Claude sessions that were still at work in this tree when the grace for them was over. Not empty:
     /// they ended the run (exit code 5).
     pub peers: Vec<PeerSession>,

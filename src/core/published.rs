@@ -214,6 +214,7 @@ pub struct TaskOutcome {
 }
 
 /// What happened, or was decided, and why.
+#[expect(clippy::large_enum_variant, reason = "its shape is that of the journal; effects box it")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RunEvent {

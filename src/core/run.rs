@@ -228,6 +228,8 @@ impl Run {
             Event::Surveyed(survey) => {
                 if let State::Looking(looking) = &mut self.state {
                     looking.survey = Some(survey);
+                    // Only now: a survey moves items of the inbox into the plan, which is no work of a session.
+                    effects.push(Effect::Snapshot);
                 }
                 self.looked(now, &mut effects);
             }
@@ -269,7 +271,6 @@ impl Run {
         effects.push(Effect::Sample);
         effects.push(Effect::LookForPeers);
         effects.push(Effect::Survey);
-        effects.push(Effect::Snapshot);
     }
 
     /// Everything has been looked at: the checks before a session, in their order.
@@ -361,8 +362,8 @@ impl Run {
             return false;
         }
         let mut end = self.end(now);
-        end.detail = Some(verdict.rationale);
-        end.verdict_no = true;
+        end.detail = Some(verdict.rationale.clone());
+        end.forbidden = Some(verdict);
         self.close(end, effects);
         true
     }
@@ -560,7 +561,7 @@ impl Run {
             failure_class: None,
             needs_person: false,
             fallback_to_manual: false,
-            verdict_no: false,
+            forbidden: None,
             peers: Vec::new(),
             work_done: self.work_done,
             stopped_by: self.stop.map(|(_, by)| by),

@@ -154,7 +154,6 @@ impl Session {
                 self.end_blocked(false, shared);
                 return None;
             }
-            (Stage::Asking { .. }, _) => return None,
             (Stage::Measuring(end), Event::Measured { work, verification }) => {
                 let end = end.clone();
                 (self.work, self.verification) = (work.take(), verification.take());
@@ -175,7 +174,9 @@ impl Session {
             }
             (Stage::Recording(end), Event::Recorded(_)) => return Some(end.clone()),
             // Over, and only being measured and recorded: nothing may start the turn again.
-            (Stage::Measuring(_) | Stage::Settling(_) | Stage::Recording(_), _) => return None,
+            (Stage::Asking { .. } | Stage::Measuring(_) | Stage::Settling(_) | Stage::Recording(_), _) => {
+                return None;
+            }
         }
         let turn_end = match event {
             Event::Inspected { session_id, digest } => {

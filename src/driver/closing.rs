@@ -34,7 +34,7 @@ pub struct FollowUps {
 pub(super) struct Closing {
     layout: Layout,
     state_dir: Option<PathBuf>,
-    closing: crate::core::hand_over::Closing,
+    left: crate::core::hand_over::Closing,
     /// For STATE.md; `None` = it is not written.
     state: Option<StateFile>,
     /// Titles of tasks to add to the plan.
@@ -47,7 +47,7 @@ pub(super) struct Closing {
 impl Closing {
     /// What is to be written; `known` are the tasks that were open before the session.
     pub(super) fn of(setup: &Setup, close: &SessionClose, known: &[Task], now: Timestamp) -> Self {
-        let closing = close.closing.clone();
+        let left = close.closing.clone();
         let state = (setup.state_file && close.completed).then(|| StateFile {
             session_type: session_type(close.mode).to_owned(),
             branch: setup.sources.branch.clone(),
@@ -56,18 +56,18 @@ impl Closing {
         let wanted = setup.follow_ups.verify && !setup.sources.asked.prompt;
         let follow_ups = if wanted { verifications(close, known) } else { Vec::new() };
         let (layout, state_dir) = (setup.layout.clone(), setup.sources.state_dir.clone());
-        Closing { layout, state_dir, closing, state, follow_ups, documented: None, now }
+        Closing { layout, state_dir, left, state, follow_ups, documented: None, now }
     }
 
     /// A session that recommends nothing takes nothing back: what it may have written itself stays.
     fn write_state(&self, state: &StateFile) -> Result<(), state_md::StateMdError> {
         let (root, state_dir) = (self.layout.root(), self.state_dir.as_deref());
-        let fields = if self.closing.fields == StateFields::default() {
+        let fields = if self.left.fields == StateFields::default() {
             state_md::read(root, state_dir, self.now).fields
         } else {
-            self.closing.fields.clone()
+            self.left.fields.clone()
         };
-        let left = &self.closing.hand_over;
+        let left = &self.left.hand_over;
         if fields == StateFields::default() && left.do_not_retry.is_empty() && left.open_questions.is_empty()
         {
             return Ok(());
@@ -92,11 +92,16 @@ impl Closing {
         self.documented = Some(head);
     }
 
+    /// Whether it adds tasks to the plan.
+    pub(super) fn adds_tasks(&self) -> bool {
+        !self.follow_ups.is_empty()
+    }
+
     /// Writes it, and says what could not be written. Blocks for the disk.
     pub(super) fn write(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let root = self.layout.root();
-        if let Err(error) = hand_over::write(&self.layout.hand_over(), &self.closing.hand_over, self.now) {
+        if let Err(error) = hand_over::write(&self.layout.hand_over(), &self.left.hand_over, self.now) {
             warnings.push(error.to_string());
         }
         if let Some(state) = &self.state

@@ -173,7 +173,8 @@ struct Driver<'a> {
     handle: Option<Handle>,
     probe: Probe,
     snapshot: Option<Snapshot>,
-    /// What the last measurement found, and when, on the monotonic clock.
+    /// What the last measurement found, and when, on the monotonic clock. Not once we have changed a task file
+    /// ourselves: that would count as the next session's work.
     left_by_session: Option<(Duration, Snapshot)>,
     /// Length of `sessions.jsonl` when the session began: what comes after it may be the session's own.
     sessions_length: u64,
@@ -285,12 +286,20 @@ impl Driver<'_> {
                 Some(event)
             }
             Reply::Surveyed(surveyed) => {
-                let Surveyed { survey, warnings } = *surveyed;
+                let Surveyed { survey, warnings, plan_changed } = *surveyed;
+                if plan_changed {
+                    self.left_by_session = None;
+                }
                 self.warn(warnings);
                 self.known_tasks.clone_from(&survey.tasks);
                 Some(Event::Surveyed(Box::new(survey)))
             }
             Reply::Settled(event, warnings) => {
+                if let Event::TasksSettled(Some(outcome)) = &event
+                    && !outcome.ticked_by_us.is_empty()
+                {
+                    self.left_by_session = None;
+                }
                 self.warn(warnings);
                 Some(event)
             }
@@ -558,6 +567,9 @@ impl Driver<'_> {
         self.hand_over = Some(close.closing.hand_over.clone());
         let record = records::session(&self.setup.run_id, self.snapshot.as_ref(), close);
         let mut closing = Closing::of(self.setup, close, &self.known_tasks, clock::wall());
+        if closing.adds_tasks() {
+            self.left_by_session = None;
+        }
         let layout = self.setup.layout.clone();
         let since = self.sessions_length;
         let replies = self.replies.clone();
@@ -569,7 +581,9 @@ impl Driver<'_> {
             if docs {
                 let mark = layout.documentation_mark();
                 let wanted = closing::documentation(&repo, &mark, start.as_deref(), &known).await;
-                wanted.into_iter().for_each(|wanted| closing.add_documentation(wanted));
+                if let Some(wanted) = wanted {
+                    closing.add_documentation(wanted);
+                }
             }
             // The lock of the file may have to be waited for; that must not hold up a signal.
             let written = tokio::task::spawn_blocking(move || {

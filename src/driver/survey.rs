@@ -58,6 +58,8 @@ pub struct Surveyed {
     pub survey: Survey,
     /// In words.
     pub warnings: Vec<String>,
+    /// Items of the inbox have become tasks of the plan.
+    pub plan_changed: bool,
 }
 
 /// Looks at all sources. `left` is what the last session of this run left; without it the file says.
@@ -68,7 +70,8 @@ pub async fn survey(sources: Sources, left: Option<HandOver>, look: Look, now: T
     let Ok(mut found) = files else {
         // A panic in a reader: told by the panic itself; the run goes on with what it was asked for.
         let survey = Survey::from(sources.asked);
-        return Surveyed { survey, warnings: vec!["the signals could not be read".to_owned()] };
+        let warnings = vec!["the signals could not be read".to_owned()];
+        return Surveyed { survey, warnings, plan_changed: false };
     };
     let (backlog, ci, readings) = forge;
     let signals = &mut found.survey.signals;
@@ -84,6 +87,9 @@ pub async fn survey(sources: Sources, left: Option<HandOver>, look: Look, now: T
         signals.tasks = Some(TaskEvidence::of(&found.survey.tasks));
     }
     signals.backlog = backlog;
+    // Issues that are no tasks are only counted: trouble with them alone is not worth a person's attention.
+    let matters = |reading: &&SourceReading| labelled || reading.source != "backlog";
+    found.warnings.extend(readings.iter().filter(matters).flat_map(problems));
     signals.sources.extend(readings);
     found
 }
@@ -99,7 +105,7 @@ async fn ask_forge(sources: &Sources, now: Timestamp) -> forge::Readings {
 fn read_files(sources: &Sources, left: Option<HandOver>, look: Look, now: Timestamp) -> Surveyed {
     let layout = &sources.layout;
     let root = layout.root();
-    let mut found = Surveyed { survey: Survey::from(sources.asked.clone()), warnings: Vec::new() };
+    let mut found = Surveyed { survey: Survey::from(sources.asked.clone()), ..Surveyed::default() };
     let signals = &mut found.survey.signals;
 
     let state = state_md::read(root, sources.state_dir.as_deref(), now);
@@ -139,7 +145,10 @@ fn read_files(sources: &Sources, left: Option<HandOver>, look: Look, now: Timest
         let ledger = layout.tasks();
         if look == Look::Take {
             match plan::take_inbox(root, &ledger, now) {
-                Ok(taken) => found.warnings.extend(taken.problems),
+                Ok(taken) => {
+                    found.plan_changed = !taken.added.is_empty() || !taken.already.is_empty();
+                    found.warnings.extend(taken.problems);
+                }
                 Err(error) => found.warnings.push(format!("the inbox stays as it is: {error}")),
             }
         }
@@ -159,8 +168,11 @@ fn read_files(sources: &Sources, left: Option<HandOver>, look: Look, now: Timest
             dry_run: run.dry_run,
         })
         .collect();
-    for SourceReading { source, problems, .. } in &found.survey.signals.sources {
-        found.warnings.extend(problems.iter().map(|problem| format!("{source}: {problem}")));
-    }
+    found.warnings.extend(found.survey.signals.sources.iter().flat_map(problems));
     found
+}
+
+/// What was wrong with a source, in words.
+fn problems(reading: &SourceReading) -> impl Iterator<Item = String> + '_ {
+    reading.problems.iter().map(move |problem| format!("{}: {problem}", reading.source))
 }

@@ -131,7 +131,10 @@ async fn our_own_records_are_no_work() {
     let before = snapshot(&repo).await.unwrap();
     fs::create_dir_all(repo.root.join(".orchestrator/metrics")).unwrap();
     lab.put("repo/.orchestrator/metrics/sessions.jsonl", "{}\n");
+    lab.put("repo/.claude/STATE.md", "---\nstatus: idle\n---\n");
     assert_eq!(snapshot(&repo).await.unwrap(), before);
+    lab.put("repo/.claude/settings.json", "{}\n");
+    assert_ne!(snapshot(&repo).await.unwrap(), before, "what else is in that folder is work");
 }
 
 #[tokio::test]

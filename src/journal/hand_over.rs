@@ -43,11 +43,11 @@ pub fn read(path: &Path, now: Timestamp) -> (HandOver, SourceReading) {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            reading.says = "none".to_owned();
+            "none".clone_into(&mut reading.says);
             return (HandOver::default(), reading);
         }
         Err(error) => {
-            reading.says = "cannot be read".to_owned();
+            "cannot be read".clone_into(&mut reading.says);
             reading.problems.push(error.to_string());
             return (HandOver::default(), reading);
         }
@@ -66,12 +66,12 @@ pub fn read(path: &Path, now: Timestamp) -> (HandOver, SourceReading) {
             (document.hand_over, reading)
         }
         Ok(document) => {
-            reading.says = "not used".to_owned();
+            "not used".clone_into(&mut reading.says);
             reading.problems.push(format!("version {} is newer than {FORMAT}", document.v));
             (HandOver::default(), reading)
         }
         Err(error) => {
-            reading.says = "not used".to_owned();
+            "not used".clone_into(&mut reading.says);
             reading.problems.push(error.to_string());
             (HandOver::default(), reading)
         }
@@ -105,7 +105,7 @@ mod tests {
         assert!(reading.problems.is_empty(), "{reading:?}");
 
         for damaged in ["", "{", "[]", r#"{"v":2,"at":"2026-11-30T08:00:00Z","summary":"from the future"}"#] {
-            fs::write(&path, damaged).unwrap();
+            atomic::replace(&path, damaged.as_bytes(), PRIVATE_FILE).unwrap();
             let (found, reading) = read(&path, later);
             assert_eq!((found, reading.problems.len()), (HandOver::default(), 1), "{damaged}");
         }

@@ -102,7 +102,7 @@ pub(crate) fn events() -> Vec<(i64, RunEvent)> {
             1,
             RunEvent::ModeSelected {
                 alternatives: Vec::new(),
-                pressure: Default::default(),
+                pressure: crate::core::mode::Pressure::default(),
                 reasons: Vec::new(),
                 iteration: 1,
                 mode: Some(Mode::Feature),

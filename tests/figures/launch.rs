@@ -1,18 +1,15 @@
 //! The program itself: its size, and how long it takes to say something.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::figure::{Measured, mb, median, ms};
 use super::support::env::TestEnv;
+use super::support::history;
 
 /// The product, built with the bench profile, which is the release profile.
 pub(crate) const AUTOPILOT: &str = env!("CARGO_BIN_EXE_autopilot");
-
-/// Records in `sessions.jsonl`: a session an hour for eleven years.
-pub(crate) const RECORDS: u32 = 100_000;
 
 pub(crate) fn binary_size() -> Measured {
     let bytes = fs::read(AUTOPILOT).unwrap();
@@ -50,34 +47,41 @@ pub(crate) fn version_time() -> Measured {
 }
 
 pub(crate) fn dry_run_time() -> Measured {
+    dry_run(YEARS_OF_SESSIONS, &["--dry-run", "--mode", "feature"])
+}
+
+/// The same with everything a run can be chosen by.
+pub(crate) fn dry_run_time_with_tasks() -> Measured {
+    dry_run(history::YEARS, &["--dry-run"])
+}
+
+const YEARS_OF_SESSIONS: history::Size = history::Size { runs: 0, tasks: 0, ..history::YEARS };
+
+fn dry_run(size: history::Size, args: &[&str]) -> Measured {
     let (full, empty) = (TestEnv::new(), TestEnv::new());
-    let mut text = String::new();
-    for number in 0..RECORDS {
-        session_record(&mut text, number);
-    }
-    full.write(".orchestrator/metrics/sessions.jsonl", &text);
-    let run = |env: &TestEnv| timed(env.command(AUTOPILOT).args(["--dry-run", "--mode", "feature"]));
+    let bytes = history::write(&full, size);
+    let plan = printed(&full, args);
+    assert!(size.tasks == 0 || plan.contains(&format!("{} open", size.tasks / 2)), "{plan}");
+    let run = |env: &TestEnv| timed(env.command(AUTOPILOT).args(args));
     let (mut ours, mut none): (Vec<_>, Vec<_>) = (0..15).map(|_| (run(&full), run(&empty))).unzip();
     let (ours, none) = (median(&mut ours), median(&mut none));
+    let history::Size { sessions, runs, tasks } = size;
     Measured {
         value: format!("{:.1} ms", ms(ours)),
         within: Some(ours <= Duration::from_millis(50)),
         how: format!(
-            "{RECORDS} records, {:.0} MB, cache warm, median of 15, in turns with no records: {:.1} ms",
-            mb(text.len() as u64),
+            "{sessions} session and {runs} run records, {tasks} tasks, {:.0} MB, cache warm, median of 15, \
+             in turns with an empty repository: {:.1} ms",
+            mb(bytes as u64),
             ms(none)
         ),
     }
 }
 
-pub(crate) fn session_record(text: &mut String, number: u32) {
-    let day = number / 24 % 28 + 1;
-    let hour = number % 24;
-    writeln!(
-        text,
-        r#"{{"schema_version":2,"session_id":"00000000-0000-4000-8000-{number:012}","session_type":"feature","mode":"feature","platform":"claude","branch":"main","started_at":"2026-01-{day:02}T{hour:02}:00:00.000Z","completed_at":"2026-01-{day:02}T{hour:02}:40:00.000Z","duration_seconds":2400,"status":"completed","total_waves":2,"waves":[{{"wave":1,"role":"build","agent_count":3}},{{"wave":2,"role":"review","agent_count":2}}],"agent_summary":{{"complete":5,"partial":0,"failed":0,"spiral":0}},"total_agents":5,"total_files_changed":12,"effectiveness":{{"planned_issues":4,"completed":3,"carryover":1,"emergent":0,"completion_rate":0.75}},"issues_closed":[{number}],"issues_created":[],"autopilot_run_id":"main-2026-01-{day:02}-{hour:02}00","notes":"The work of the hour is done and committed."}}"#
-    )
-    .unwrap();
+/// What a command prints.
+fn printed(env: &TestEnv, args: &[&str]) -> String {
+    let output = env.command(AUTOPILOT).args(args).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Runs a program to its end, which must be a good one.

@@ -18,7 +18,6 @@
 mod appends;
 mod figure;
 mod gap;
-mod history;
 mod launch;
 mod silence;
 mod stop;
@@ -37,7 +36,7 @@ const FIGURES: &[Figure] = &[
     Figure { name: "binary-size", budget: "<= 10 MB", take: launch::binary_size },
     Figure { name: "version-time", budget: "<= 10 ms", take: launch::version_time },
     Figure { name: "dry-run-time", budget: "<= 50 ms", take: launch::dry_run_time },
-    Figure { name: "history-time", budget: "none", take: history::reading_time },
+    Figure { name: "dry-run-with-tasks", budget: "<= 50 ms", take: launch::dry_run_time_with_tasks },
     Figure { name: "outcome-time", budget: "<= 20 ms", take: transcript::outcome_time },
     Figure { name: "gap-sessions", budget: "<= 50 ms", take: gap::between_sessions },
     Figure { name: "gap-recovery", budget: "<= 50 ms", take: gap::before_a_recovery },

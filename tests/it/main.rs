@@ -15,15 +15,21 @@ mod bad_input;
 #[cfg(test)]
 mod dry_run;
 #[cfg(test)]
+mod explain;
+#[cfg(test)]
 mod fake_claude;
 #[cfg(test)]
 mod field_reports;
+#[cfg(test)]
+mod handover;
 #[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod peers;
+#[cfg(test)]
+mod questions;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
@@ -34,3 +40,7 @@ mod resume;
 mod run;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tasks;
+#[cfg(test)]
+mod verdict;

@@ -15,6 +15,11 @@ use crate::journal::autopilot_record::{Heal, SCHEMA_VERSION};
 use crate::journal::records::{MetricFile, has_run, read_records, recent};
 use crate::journal::session_record::{AgentSummary, SessionStatus};
 use crate::journal::start_self;
+use crate::state::atomic;
+
+fn put(path: &Path, text: &str) {
+    atomic::replace(path, text.as_bytes(), 0o644).unwrap();
+}
 
 fn run(id: &str) -> AutopilotRecord {
     AutopilotRecord {
@@ -280,12 +285,9 @@ fn the_record_of_a_session_is_found_under_its_own_name() {
         let (_folder, layout) = repository(b"", added.as_bytes());
         let run = session(ME).autopilot_run_id;
         let text = fs::read_to_string(layout.sessions_jsonl()).unwrap().replace("<run>", &run);
-        fs::write(layout.sessions_jsonl(), &text).unwrap();
-        fs::write(
-            layout.orchestrator().join("current-session.json"),
-            format!(r#"{{"session_id":"{ME}","semantic_session_id":"main-session-1","pid":7}}"#),
-        )
-        .unwrap();
+        put(&layout.sessions_jsonl(), &text);
+        let current = format!(r#"{{"session_id":"{ME}","semantic_session_id":"main-session-1","pid":7}}"#);
+        put(&layout.orchestrator().join("current-session.json"), &current);
         let written = append_session(&layout, &session(ME), 0).unwrap();
         let after = fs::read_to_string(layout.sessions_jsonl()).unwrap();
         let changed: Vec<usize> = (0..)
@@ -327,7 +329,7 @@ fn the_name_of_another_session_is_not_taken() {
     let check = |current: &str| {
         let current = current.replace("<me>", ME);
         let (_folder, layout) = repository(b"", b"{\"session_id\":\"main-session-2\"}\n");
-        fs::write(layout.orchestrator().join("current-session.json"), current).unwrap();
+        put(&layout.orchestrator().join("current-session.json"), &current);
         assert_eq!(append_session(&layout, &session(ME), 0).unwrap(), SessionWrite::Appended);
     };
     check(r#"{"session_id":"s2","semantic_session_id":"main-session-2"}"#);

@@ -64,7 +64,7 @@ fn each_event_in_its_words() {
     check(
         RunEvent::ModeSelected {
             alternatives: Vec::new(),
-            pressure: Default::default(),
+            pressure: crate::core::mode::Pressure::default(),
             reasons: Vec::new(),
             iteration: 1,
             mode: None,

@@ -6,6 +6,7 @@ pub(crate) mod encoding;
 pub(crate) mod double;
 pub(crate) mod env;
 pub(crate) mod filters;
+pub(crate) mod history;
 pub(crate) mod invariants;
 pub(crate) mod proc;
 pub(crate) mod run;

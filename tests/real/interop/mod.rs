@@ -12,7 +12,7 @@ use crate::support::{Ended, Night, Plugin};
 /// What their code says about the records that are there; it has nothing to complain about.
 fn read_by_them(night: &Night, plugin: &Plugin) -> Value {
     let read = plugin.script(night, "read-ours.mjs", &[]);
-    let complaints: Vec<&Value> = read["complaints"].as_array().unwrap().iter().collect();
+    let complaints: Vec<&Value> = read["complaints"].as_array().expect("a list").iter().collect();
     assert!(complaints.iter().all(|complaint| complaint.is_null()), "{complaints:#?}");
     assert_eq!(read["integrity"], json!(null), "what their start banner says of the file");
     read
@@ -24,7 +24,7 @@ fn all<'v>(records: impl IntoIterator<Item = &'v Value>, field: &str) -> Vec<&'v
 }
 
 /// The one record of a session in a run that had one, and its conversation.
-fn only_session<'e>(ended: &'e Ended) -> (&'e Value, &'e str) {
+fn only_session(ended: &Ended) -> (&Value, &str) {
     let run = &ended.record()["autopilot_run_id"];
     let of_run: Vec<&Value> =
         ended.sessions.iter().filter(|session| session["autopilot_run_id"] == *run).collect();

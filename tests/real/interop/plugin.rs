@@ -43,8 +43,8 @@ fn assert_sent(request: &Request, plugin: &Plugin, arguments: &str) {
 
 /// The text of the first entry of a person in the transcript.
 fn first_entry(night: &Night, session: &str) -> String {
-    let text = fs::read_to_string(night.transcript(session)).unwrap();
-    let mut entries = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let text = fs::read_to_string(night.transcript(session)).expect("the transcript is there");
+    let mut entries = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON"));
     let first = entries.find(|entry| entry["type"] == "user").expect("an entry of a person");
     first["message"]["content"].to_string()
 }
@@ -52,7 +52,8 @@ fn first_entry(night: &Night, session: &str) -> String {
 /// What the start hook called a session.
 fn label(night: &Night) -> String {
     let current: Value =
-        serde_json::from_str(&night.read(".orchestrator/current-session.json").unwrap()).unwrap();
+        serde_json::from_str(&night.read(".orchestrator/current-session.json").expect("the hook wrote it"))
+            .expect("it is JSON");
     current["semantic_session_id"].as_str().expect("the start hook has run").to_owned()
 }
 
@@ -67,8 +68,8 @@ fn check_stub_completed(night: &Night, plugin: &Plugin, ended: &Ended, status: &
         assert_eq!(session.get(guess), None, "it is measured now");
     }
     let real = if status == "abandoned" { json!([]) } else { json!([label(night)]) };
-    let read = read_by_them(night, plugin);
-    assert_eq!(json!([read["canonical"], read["recent"]]), json!([[label(night)], real]));
+    let theirs = read_by_them(night, plugin);
+    assert_eq!(json!([theirs["canonical"], theirs["recent"]]), json!([[label(night)], real]));
 }
 
 #[test]

@@ -121,7 +121,9 @@ pub(super) fn own_record(id: &str) -> Value {
 /// [`own_record`] has the last word; what it does not say is ours.
 pub(super) fn check_completed(session: &Value, run: &Value) {
     let own = own_record("");
-    for (field, value) in own.as_object().unwrap().iter().filter(|(field, _)| *field != "session_id") {
+    for (field, value) in
+        own.as_object().expect("a record").iter().filter(|(field, _)| *field != "session_id")
+    {
         assert_eq!(session[field], *value, "{field}");
     }
     assert_eq!(session["autopilot_run_id"], *run);
