@@ -15,7 +15,7 @@ const ARGS: [&str; 3] = ["--max-sessions=5", "--allowed-tools=Bash", "--no-progr
 
 fn reports(done: &[&str], more: &Value) -> Reply {
     let mut fields = json!({"tasks_done": done});
-    for (key, value) in more.as_object().unwrap() {
+    for (key, value) in more.as_object().expect("an object") {
         fields[key] = value.clone();
     }
     Reply::report_with("partial", &fields)
