@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::core::published::{Entry, RunEvent};
+use crate::core::recovery::HEALTHY;
 use crate::core::run::Inherited;
 use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
@@ -57,6 +58,7 @@ pub(super) async fn resume(
     layer.overlay(flags.clone());
     let verify = config::load(&layer, &config::Files::locate(&repo.root))?.settings.work.verify.is_some();
     let (session_id, work_done) = interrupted(&replay.entries, verify);
+    let heals = heals_used(&replay.entries);
     let request = Request {
         directory: repo.root.clone(),
         flags: layer,
@@ -67,7 +69,7 @@ pub(super) async fn resume(
         continued: Some(Continued {
             run_id: run_id.clone(),
             prompt: file.prompt,
-            inherited: Inherited { session_id, work_done: work_done && !new_prompt },
+            inherited: Inherited { session_id, work_done: work_done && !new_prompt, heals },
             sessions_done: summary.iterations,
             tokens_used: summary.tokens.map(|tokens| tokens.output).unwrap_or_default(),
             cost_usd: summary.known_cost_usd,
@@ -105,6 +107,25 @@ fn refuse_running(layout: &Layout, run_id: &str) -> Result<(), CliError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Heals of the run that were used up when it ended: what fails over and over gets no new ones by being resumed
+/// over and over (recovery §4.2).
+fn heals_used(entries: &[Entry]) -> u32 {
+    let mut used = 0;
+    for entry in entries {
+        match &entry.event {
+            RunEvent::Healed { run_heal: Some(number), .. } => used = *number,
+            RunEvent::SessionEnded { completed: true, .. } => used = 0,
+            RunEvent::AttemptEnded { seconds, longest_gap_seconds, .. }
+                if seconds - longest_gap_seconds >= HEALTHY.as_secs_f64() =>
+            {
+                used = 0;
+            }
+            _ => {}
+        }
+    }
+    used
 }
 
 /// The conversation that was cut off, and whether a session had reported the work complete.

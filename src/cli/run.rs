@@ -319,6 +319,7 @@ pub(super) fn limits(settings: &Settings) -> Limits {
         .then_some(settings.deadlines.escalation),
         recovery: Policy {
             backoff: settings.deadlines.turn_backoff.clone(),
+            heals: settings.deadlines.heal_backoff.clone(),
             max_wait: settings.deadlines.max_wait,
         },
         peer_grace: settings.deadlines.peer_grace,

@@ -482,8 +482,11 @@ pub enum RunEvent {
         action: String,
         /// Why that.
         why: String,
-        /// Recoveries used by this turn, this one included.
+        /// Recoveries used by this turn, or heals by this run, this one included.
         recovery: u32,
+        /// A heal of the run, by its number; `None` = a recovery of the turn.
+        #[serde(default)]
+        run_heal: Option<u32>,
         /// Pause before it, in seconds.
         delay_seconds: u64,
     },

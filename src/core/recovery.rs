@@ -99,6 +99,8 @@ pub enum Action {
 pub struct Policy {
     /// Pauses before the recoveries of a turn.
     pub backoff: Vec<Duration>,
+    /// Pauses before the heals of a run; their number is the limit (recovery §4.2).
+    pub heals: Vec<Duration>,
     /// Longest sleep for a usage limit.
     pub max_wait: Duration,
 }
@@ -167,6 +169,67 @@ pub fn decide(
     }
 }
 
+/// So long an attempt has to live for the heals of the run to be refilled (design §6).
+pub const HEALTHY: Duration = Duration::from_mins(15);
+
+/// A heal of the run: what a turn gave up is tried again after minutes instead of seconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heal {
+    /// With which prompt; `None` = the same one.
+    pub prompt: Option<Purpose>,
+    /// After this pause.
+    pub after: Duration,
+}
+
+/// Whether a turn that was given up is worth a heal of the run, `used` of which are gone (recovery §4.2). Only
+/// what may be different in some minutes is: crashes, hangs, passing failures. A conversation that fails the
+/// same way every time is not, and neither is what needs a person.
+#[must_use]
+pub fn heal(outcome: &Outcome, evidence: &Evidence, policy: &Policy, used: u32) -> Option<Heal> {
+    let passes = match outcome.class {
+        Class::Incomplete
+        | Class::StartupHang
+        | Class::Stalled
+        | Class::TransientApi
+        | Class::KilledByOther => true,
+        Class::UnknownError => !failed_without_a_turn(evidence),
+        Class::Ok
+        | Class::OkExitAnomaly
+        | Class::IncompleteBackground
+        | Class::HungAfterResult
+        | Class::UsageLimit
+        | Class::Auth
+        | Class::Billing
+        | Class::ModelUnavailable
+        | Class::PolicyRefusal
+        | Class::PoisonedSession
+        | Class::ContextFull
+        | Class::OutputLimit
+        | Class::MaxTurns
+        | Class::Budget
+        | Class::Denied
+        | Class::NoWork
+        | Class::NoSession
+        | Class::SessionInUse
+        | Class::EnvRefused
+        | Class::BinaryMissing
+        | Class::Disk
+        | Class::Blocked
+        | Class::KilledByDriver => false,
+    };
+    let after = *policy.heals.get(used as usize).filter(|_| passes)?;
+    let prompt = ran(evidence).then_some(Purpose::Reconcile);
+    Some(Heal { prompt, after })
+}
+
+/// Whether the model got as far as doing something, as far as is known.
+fn ran(evidence: &Evidence) -> bool {
+    match &evidence.digest {
+        Some(digest) => digest.model_ran().unwrap_or(true),
+        None => evidence.tool_calls > 0 || !evidence.text.is_empty(),
+    }
+}
+
 /// The table of recovery §1.9.
 fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Policy, why: String) -> Action {
     let digest = evidence.digest.as_ref();
@@ -192,11 +255,7 @@ fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Po
     if digest.is_some_and(|digest| matches!(digest.growth, Growth::Shrunk { .. })) {
         return again(Some(Purpose::Reconcile), true, after, why);
     }
-    let ran = match digest {
-        Some(digest) => digest.model_ran().unwrap_or(true),
-        None => evidence.tool_calls > 0 || !evidence.text.is_empty(),
-    };
-    match (ran, class) {
+    match (ran(evidence), class) {
         (false, _) => again(None, false, after, why),
         (true, Class::TransientApi) => again(Some(Purpose::Continue), false, after, why),
         (true, _) => again(Some(Purpose::Reconcile), false, after, why),

@@ -106,6 +106,8 @@ pub struct Inherited {
     pub session_id: Option<String>,
     /// A session already reported the work complete.
     pub work_done: bool,
+    /// Heals of the run that were used up before it was cut off, without a healthy stretch since.
+    pub heals: u32,
 }
 
 #[derive(Debug)]
@@ -160,7 +162,7 @@ impl Run {
         Run {
             limits,
             state: State::Idle,
-            books: Books::default(),
+            books: Books::with_heals(inherited.heals),
             started: None,
             iterations: 0,
             sessions: Vec::new(),
@@ -455,6 +457,9 @@ impl Run {
         }
         if end.completed {
             self.iterations += 1;
+            if end.stall.is_none() {
+                self.books.heals = 0;
+            }
         }
         if self.journal_failure.is_some() {
             self.finish_unwritable(now, effects);

@@ -13,7 +13,7 @@ use super::event::{Answer, Effect, Effects, Launch, StopLevel, StopStep};
 use super::evidence::{Evidence, StopCause};
 use super::fact::Fact;
 use super::hand_over::HandOver;
-use super::judge::judge;
+use super::judge::{Outcome, judge};
 use super::kill_switch::Stall;
 use super::ledger::Ledger;
 use super::outcome::Class;
@@ -49,6 +49,8 @@ pub(super) struct Books {
     pub(super) limit_wait: Duration,
     /// Speak plain `-p` for the rest of the session.
     plain: bool,
+    /// Heals of the run that are used up (recovery §4.2).
+    pub(super) heals: u32,
     /// How often the CLI refused the control protocol.
     control_refused: u32,
     /// Names states for timers.
@@ -59,6 +61,11 @@ pub(super) struct Books {
 const CONTROL_TRIES: u32 = 2;
 
 impl Books {
+    /// Books that begin with heals used up already.
+    pub(super) fn with_heals(heals: u32) -> Self {
+        Books { heals, ..Books::default() }
+    }
+
     /// A session begins: the control protocol gets another chance.
     pub(super) fn begin_session(&mut self) {
         self.ledger.begin_session();
@@ -483,6 +490,11 @@ impl Turn {
             confidence: outcome.confidence,
             reasons: outcome.reasons.clone(),
         });
+        // Refilled by a stretch of healthy work, never by the step that fails (recovery §14.7).
+        let lived = evidence.started.map_or(Duration::ZERO, |started| shared.now.since(started));
+        if lived.saturating_sub(evidence.silence(shared.now)) >= recovery::HEALTHY {
+            shared.books.heals = 0;
+        }
         let stall = (outcome.class == Class::Stalled).then(|| hang(&evidence, shared)).flatten();
         self.denials += evidence.denied.len();
         self.agents_started += evidence.agents_started;
@@ -503,7 +515,12 @@ impl Turn {
         match action {
             Action::Accept { why } => Some(TurnEnd::Done { class: outcome.class, why }),
             Action::NeedsPerson { class, why } => Some(TurnEnd::NeedsPerson { class, why }),
-            Action::GiveUp { why } => Some(TurnEnd::Failed { class: outcome.class, why, stall }),
+            Action::GiveUp { why } => {
+                if self.healed(&outcome, &why, conversation, shared) {
+                    return None;
+                }
+                Some(TurnEnd::Failed { class: outcome.class, why, stall })
+            }
             // Who asked for an end does not wait hours for a limit, whichever of the two came first.
             Action::WaitForLimit { .. } if shared.stop.is_some() => Some(TurnEnd::Aborted),
             // A stop that came meanwhile is never overridden by a recovery.
@@ -539,6 +556,7 @@ impl Turn {
                     action: action.to_owned(),
                     why,
                     recovery: self.history.recoveries,
+                    run_heal: None,
                     delay_seconds: after.as_secs(),
                 });
                 if after.is_zero() {
@@ -555,6 +573,44 @@ impl Turn {
                 None
             }
         }
+    }
+
+    /// A turn that was given up is healed once more, if that may help and the run has the time.
+    fn healed(
+        &mut self,
+        outcome: &Outcome,
+        why: &str,
+        conversation: &Conversation,
+        shared: &mut Shared<'_>,
+    ) -> bool {
+        if self.purpose == Purpose::Close || shared.stop.is_some() {
+            return false;
+        }
+        let policy = &shared.limits.recovery;
+        let Some(heal) = recovery::heal(outcome, &self.evidence, policy, shared.books.heals) else {
+            return false;
+        };
+        // A run whose hours end meanwhile would only have waited for nothing.
+        if shared.elapsed.saturating_add(heal.after) >= shared.limits.max_time() {
+            return false;
+        }
+        shared.books.heals += 1;
+        self.history.recoveries = 0;
+        self.prompt = heal.prompt.unwrap_or(self.prompt);
+        let (number, of) = (shared.books.heals, policy.heals.len());
+        shared.effects.publish(RunEvent::Healed {
+            session_id: conversation.id.clone(),
+            class: outcome.class,
+            action: format!("run heal {number} of {of}"),
+            why: why.to_owned(),
+            recovery: number,
+            run_heal: Some(number),
+            delay_seconds: heal.after.as_secs(),
+        });
+        let epoch = shared.books.next_epoch();
+        shared.effects.arm(TimerKind::Backoff, epoch, heal.after);
+        self.phase = Phase::Pausing { epoch };
+        true
     }
 
     fn wait_until(&mut self, until: Timestamp, window: Option<String>, why: String, shared: &mut Shared<'_>) {

@@ -10,7 +10,7 @@ use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 41] = [
+pub static ALL: [&dyn Setting; 42] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -29,6 +29,7 @@ pub static ALL: [&dyn Setting; 41] = [
     &VERIFY_TIMEOUT,
     &ESCALATION_TIMEOUT,
     &TURN_BACKOFF,
+    &HEAL_BACKOFF,
     &PEER_GRACE,
     &MODE,
     &PROMPT,
@@ -312,6 +313,19 @@ pub static TURN_BACKOFF: Pauses = Pauses {
         "Seconds to pause before each recovery of a turn that crashed, hung or met a passing failure",
     ),
     default: "5, 30",
+};
+
+/// Pauses before a session that its recoveries did not save is healed once more.
+pub static HEAL_BACKOFF: Pauses = Pauses {
+    spec: file_only(
+        "heal-backoff",
+        "AUTOPILOT_HEAL_BACKOFF",
+        Group::Deadlines,
+        "S,S",
+        "Seconds to pause before each heal of a run, once the recoveries of a turn are used up; a quarter of an \
+         hour of healthy work refills them",
+    ),
+    default: "120, 240, 480",
 };
 
 /// Longest wait for another Claude session in the same working tree.

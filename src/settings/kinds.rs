@@ -357,6 +357,9 @@ const LONGEST_PAUSE: f64 = 3600.0;
 
 impl Pauses {
     fn parse(text: &str) -> Option<Vec<Duration>> {
+        if text.trim().eq_ignore_ascii_case("none") {
+            return Some(Vec::new());
+        }
         let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
         let pauses: Option<Vec<Duration>> = parts
             .iter()
@@ -383,7 +386,7 @@ impl Setting for Pauses {
     }
 
     fn bounds(&self) -> String {
-        format!("at most {MAX_PAUSES}, each 0 to {LONGEST_PAUSE}")
+        format!("none, or at most {MAX_PAUSES}, each 0 to {LONGEST_PAUSE}")
     }
 
     fn example(&self) -> Shown {

@@ -98,6 +98,8 @@ pub struct Deadlines {
     pub escalation: Duration,
     /// Pauses before the recoveries of a turn; their number is the limit (recovery §1.8).
     pub turn_backoff: Vec<Duration>,
+    /// Pauses before the heals of a run (recovery §4.2).
+    pub heal_backoff: Vec<Duration>,
     /// Longest wait for another Claude session in the same working tree, 0 to 1 day.
     pub peer_grace: Duration,
 }

@@ -109,6 +109,7 @@ pub fn resolve(
             verify: r.take(&keys::VERIFY_TIMEOUT)?,
             escalation: r.take(&keys::ESCALATION_TIMEOUT)?,
             turn_backoff: r.take(&keys::TURN_BACKOFF)?,
+            heal_backoff: r.take(&keys::HEAL_BACKOFF)?,
             peer_grace: r.take(&keys::PEER_GRACE)?,
         },
         work: Work {

@@ -149,6 +149,7 @@ pub(crate) fn events() -> Vec<(i64, RunEvent)> {
                 action: "resume the session with the reconcile prompt".into(),
                 why: "the transcript grew and the turn was not over".into(),
                 recovery: 1,
+                run_heal: None,
                 delay_seconds: 5,
             },
         ),

@@ -164,6 +164,21 @@ fn failed_wave_by_a_crash_that_recovery_does_not_heal() {
 }
 
 #[test]
+fn a_crash_that_a_heal_of_the_run_gets_over() {
+    let mut env = TestEnv::new();
+    env.set("AUTOPILOT_TURN_BACKOFF", "0.01,0.01");
+    env.set("AUTOPILOT_HEAL_BACKOFF", "0.02,0.03,0.04");
+    env.script(&format!("nth_call 1 {{\ninit\ntext \"Begun.\"\nexit 7\n}}\nnth_call 8 {{\n{PARTIAL}\n}}"));
+    let args = ["--prompt", "x", "--max-sessions", "1"];
+    let run = run_as(&env, &args, 0, &Expect { any_cost: true, ..Expect::default() });
+    assert_eq!(env.calls().len(), 8, "{}", dump(&env));
+    let heals: Vec<Value> = events(&env, "healed").iter().map(|heal| heal["run_heal"].clone()).collect();
+    assert_eq!(heals, [Value::Null, Value::Null, 1.into(), Value::Null, Value::Null, 2.into(), Value::Null]);
+    assert_eq!(env.sessions().len(), 1, "one session, one record");
+    says(&run, &["run heal 1 of 3", "run heal 2 of 3"]);
+}
+
+#[test]
 fn carryover_too_high() {
     let detail = "carryover/planned=0.67 > threshold=0.5 (carryover=2, planned=3)";
     let env = check(&with_effectiveness(3, 2), &[], "carryover-too-high", detail, 15);

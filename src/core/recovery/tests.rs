@@ -13,7 +13,8 @@ fn now() -> Now {
 }
 
 fn policy() -> Policy {
-    Policy { backoff: vec![Duration::from_secs(5), Duration::from_secs(30)], max_wait: HOUR * 6 }
+    let heals = [120, 240, 480].map(Duration::from_secs).to_vec();
+    Policy { backoff: vec![Duration::from_secs(5), Duration::from_secs(30)], heals, max_wait: HOUR * 6 }
 }
 
 fn outcome(class: Class, why: &str) -> Outcome {

@@ -64,7 +64,7 @@ fn limits() -> Limits {
         autonomy: Autonomy::Advisory,
         confidence_floor: 0.5,
         answer_after: None,
-        recovery: Policy { backoff: vec![secs(5), secs(30)], max_wait: secs(6 * 3600) },
+        recovery: Policy { backoff: vec![secs(5), secs(30)], heals: Vec::new(), max_wait: secs(6 * 3600) },
         peer_grace: secs(300),
         allow_peers: false,
         jitter: secs(7),

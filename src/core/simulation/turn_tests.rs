@@ -249,6 +249,75 @@ fn a_cli_that_refuses_the_control_protocol_twice_is_not_asked_again() {
     assert_eq!(plain(vec![attempt().ends(cut), report()])[..2], [false, true]);
 }
 
+fn healing() -> Limits {
+    let heals = [120, 240, 480].map(secs).to_vec();
+    Limits { recovery: Policy { heals, ..limits().recovery }, ..limits() }
+}
+
+fn run_heals(world: &World) -> Vec<(u32, u64)> {
+    let heal = |event: &RunEvent| match event {
+        RunEvent::Healed { run_heal: Some(number), delay_seconds, .. } => Some((*number, *delay_seconds)),
+        _ => None,
+    };
+    world.published.iter().filter_map(heal).collect()
+}
+
+#[test]
+fn what_recoveries_do_not_help_the_run_heals_after_minutes() {
+    let crash = || attempt().after(1).init().text("x").exits(Exit::Signal(11));
+    // The third heal helps: three attempts, and three for each of the first two heals.
+    let world = World::new(healing()).attempts((0..9).map(|_| crash()).chain([done()])).play();
+    world.ended(Some(MaxSessionsReached), 1, "");
+    assert_eq!(run_heals(&world), [(1, 120), (2, 240), (3, 480)]);
+    assert_eq!(world.records.len(), 1, "it is one session all the time");
+    assert!(world.launches[3].resume && world.launches[3].purpose == Reconcile);
+    // There is no fourth.
+    let world = World::new(healing()).attempts((0..99).map(|_| crash())).play();
+    world.ended(Some(FailedWave), 0, "session failed (killed_by_other)");
+    assert_eq!((run_heals(&world).len(), world.launches.len()), (3, 12));
+}
+
+#[test]
+fn only_healthy_work_refills_the_heals() {
+    let crash = || attempt().after(1).init().text("x").exits(Exit::Signal(11));
+    // Works for a quarter of an hour and more, then crashes: the counter begins anew.
+    let works = || {
+        let minutes = (0..16).fold(attempt().init(), |attempt, n| attempt.text(&n.to_string()).after(60));
+        minutes.text("y").exits(Exit::Signal(11))
+    };
+    let attempts = (0..3).map(|_| crash()).chain([works(), crash(), crash(), done()]);
+    let world = World::new(healing()).attempts(attempts).play();
+    world.ended(Some(MaxSessionsReached), 1, "");
+    assert_eq!(run_heals(&world), [(1, 120), (1, 120)]);
+    // A hang is no health, however long it takes (recovery §14.7).
+    let hang = || attempt().init().text("x").after(900);
+    let world = World::new(Limits { max_hours: 24.0, ..healing() }).attempts((0..99).map(|_| hang())).play();
+    world.ended(Some(KillSwitch::StallTimeout), 1, "");
+    assert_eq!(run_heals(&world).len(), 3);
+}
+
+#[test]
+fn what_cannot_succeed_is_not_healed_and_nobody_is_overruled() {
+    let auth = || attempt().init().result(failed(Some(401), "Invalid API key"));
+    let world = World::new(healing()).attempts([auth(), auth(), auth()]).play();
+    assert_eq!(run_heals(&world), []);
+    let crash = || attempt().after(1).init().text("x").exits(Exit::Signal(11));
+    // A stop in the middle of the pause ends it at once.
+    for level in [StopLevel::Finish, StopLevel::Interrupt, StopLevel::Kill] {
+        let world = World::new(healing()).attempts((0..9).map(|_| crash())).stop_at(secs(60), level).play();
+        world.ended(Some(KillSwitch::UserAbort), 0, "");
+        assert!(world.elapsed() <= 61 && world.launches.len() == 3);
+    }
+    // A heal that would come after the end of the run's hours is none.
+    let short = Limits { max_hours: 0.02, ..healing() };
+    let world = World::new(short).attempts((0..9).map(|_| crash())).play();
+    assert_eq!(run_heals(&world), []);
+    // What a run used up before it was cut off stays used up.
+    let inherited = Inherited { heals: 2, ..Inherited::default() };
+    let world = World::inheriting(healing(), inherited).attempts((0..99).map(|_| crash())).play();
+    assert_eq!(run_heals(&world), [(3, 480)]);
+}
+
 #[test]
 fn crashes_go_on_where_they_were_and_are_bounded() {
     let crash = || attempt().after(1).init().text("x").exits(Exit::Signal(11));

@@ -113,6 +113,7 @@ fn each_activity_has_its_words() {
         action: "resume".into(),
         why: String::new(),
         recovery: 1,
+        run_heal: None,
         delay_seconds: 5,
     };
     check(&[session_started(), healed.clone()], 102, [place, fresh, "healing in 3s: resume"]);

@@ -66,6 +66,8 @@ impl TestEnv {
             ("AUTOPILOT_CLAUDE_BIN", env!("CARGO_BIN_EXE_fake-claude").to_owned()),
             // Whoever works on this machine with Claude Code must not end the runs of the tests.
             ("AUTOPILOT_PEER_ABORT", "100".to_owned()),
+            // Minutes of waiting; what is tried with them says so.
+            ("AUTOPILOT_HEAL_BACKOFF", "none".to_owned()),
             ("FAKE_CLAUDE_SCRIPT", at("script")),
             ("FAKE_CLAUDE_STATE", at("state")),
             (proc::MARK, mark.clone()),

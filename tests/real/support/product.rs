@@ -52,7 +52,11 @@ impl Night {
     /// Starts `autopilot`. It pauses only briefly before a recovery, and a busy machine does not change what it decides.
     pub(crate) fn start(&self, arguments: &[&str]) -> Program {
         let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_autopilot")));
-        command.env("AUTOPILOT_TURN_BACKOFF", "0.1,0.1").env("AUTOPILOT_PEER_ABORT", "100").args(arguments);
+        command
+            .env("AUTOPILOT_TURN_BACKOFF", "0.1,0.1")
+            .env("AUTOPILOT_HEAL_BACKOFF", "none")
+            .env("AUTOPILOT_PEER_ABORT", "100")
+            .args(arguments);
         let mut program = Program::start(command);
         program.close_stdin();
         program
