@@ -237,9 +237,20 @@ impl TestEnv {
             plan: self.read(".project/plan.md"),
             inbox: self.read(".project/inbox.md"),
             staged: self.git(&["diff", "--cached", "--name-only"]),
+            documents: self.documents(),
             calls: self.calls().len(),
             records: self.runs().len(),
         }
+    }
+
+    /// The files right below the product's own folder.
+    fn documents(&self) -> BTreeMap<String, Vec<u8>> {
+        let folder = fs::read_dir(self.repo.join(".orchestrator/autopilot"));
+        let entries = folder.into_iter().flatten().filter_map(Result::ok);
+        let files = entries.filter(|entry| entry.path().is_file());
+        files
+            .filter_map(|entry| Some((entry.file_name().into_string().ok()?, fs::read(entry.path()).ok()?)))
+            .collect()
     }
 
     // ---- reading ----
