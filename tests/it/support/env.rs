@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -165,6 +165,13 @@ impl TestEnv {
         {
             self.own_files.borrow_mut().insert(name.to_owned(), content.as_ref().to_vec());
         }
+    }
+
+    /// Makes a shell script a program on the `PATH`.
+    pub(crate) fn tool(&self, name: &str, script: &str) {
+        let path = self.root().join("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     /// Text of a file in the repository; empty when it is missing.
