@@ -96,11 +96,15 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
     })?;
     start::check_records(&layout)?;
     let started = clock::now();
-    let snapshot = git::snapshot(&repo).await.ok();
-    let branch = snapshot.and_then(|snapshot| snapshot.branch);
-    let base_id = run_id::base_id(branch.as_deref(), started.wall);
     let asked = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() };
-    let mut sources = start::sources(&settings, &repo, branch.clone(), &request.environment, asked).await;
+    // Both ask git.
+    let (snapshot, mut sources) = tokio::join!(
+        git::snapshot(&repo),
+        start::sources(&settings, &repo, None, &request.environment, asked)
+    );
+    let branch = snapshot.ok().and_then(|snapshot| snapshot.branch);
+    let base_id = run_id::base_id(branch.as_deref(), started.wall);
+    sources.branch.clone_from(&branch);
     sources.goes_on |= request.continued.is_some();
     if settings.safety.dry_run {
         return plan::plan(plan::Plan {

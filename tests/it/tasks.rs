@@ -252,6 +252,47 @@ fn doubtful_work_is_looked_at_again_by_a_task_of_the_plan() {
 }
 
 #[test]
+fn what_is_left_over_twice_is_a_deep_session() {
+    let env = TestEnv::new();
+    env.write(".autopilot.toml", "state-file = \"off\"\n");
+    env.write(PLAN, TWO);
+    env.script(&works_on(&[]));
+    run(&env, &["--max-sessions", "2"], 0);
+    // It is known in the next run, too, and by whatever name the task goes then.
+    env.write(PLAN, TWO.replace("Write the parser", "Write the parser, at last"));
+    run(&env, &["--max-sessions", "1"], 0);
+    let modes: Vec<Value> = events(&env, "mode_selected").iter().map(|event| event["mode"].clone()).collect();
+    assert_eq!(modes, ["housekeeping", "housekeeping", "deep"], "{}", dump(&env));
+    let rationale = events(&env, "mode_selected")[2]["rationale"].clone();
+    assert!(rationale.as_str().unwrap().contains("one carried over 2 times"), "{rationale}");
+}
+
+#[test]
+fn labelled_issues_are_tasks_until_they_are_closed() {
+    let env = TestEnv::new();
+    env.write(".autopilot.toml", "backlog-label = \"night\"\n");
+    env.git(&["remote", "add", "origin", "git@github.com:tess/parser.git"]);
+    let issue = |number: u32, title: &str, label: &str| {
+        json!({"number": number, "title": title, "labels": [{"name": label}],
+            "createdAt": "2026-04-01T01:00:00Z", "updatedAt": "2026-04-01T01:00:00Z"})
+    };
+    let open = json!([issue(12, "Mend the lexer", "night"), issue(13, "Discuss the name", "question")]);
+    let issues = env.root().join("issues.json");
+    std::fs::write(&issues, open.to_string()).unwrap();
+    let answer = format!("case $1 in issue) cat {} ;; *) echo '[]' ;; esac", issues.display());
+    env.tool("gh", &answer);
+    env.script(&format!(
+        "touch ../issues.json \"[]\"\ncommit \"Mend it (#12)\" lexer.txt\n{}",
+        reports("complete", &["#12"])
+    ));
+    run(&env, &[], 0);
+    no_open_work(&env, 1);
+    let text = prompt(&env, 1);
+    assert!(text.contains("[#12] Mend the lexer") && !text.contains("Discuss"), "{text}");
+    assert!(!env.repo().join(".project").exists(), "issues are closed there, not ticked here");
+}
+
+#[test]
 fn a_prompt_leaves_the_task_files_alone() {
     let env = TestEnv::new();
     env.write(PLAN, TWO);

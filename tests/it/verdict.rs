@@ -1,7 +1,6 @@
 //! The pre-launch verdict: its gates, what it does to a run, and what it costs (design §7).
 
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -37,21 +36,13 @@ fn history(env: &TestEnv, endings: &[&str]) {
 const BAD: [&str; 5] =
     ["max-sessions-reached", "spiral", "failed-wave", "max-sessions-reached", "max-sessions-reached"];
 
-/// A program on the `PATH` of the test. `tail` is its last line.
-fn install(env: &TestEnv, name: &str, script: &str) {
-    let path = env.root().join("bin").join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A repository on GitHub whose last run of CI ended like this.
 fn on_github(env: &TestEnv, conclusion: &str) {
     env.git(&["remote", "add", "origin", "git@github.com:tess/parser.git"]);
     let head = env.base();
     let runs = json!([{"status": "completed", "conclusion": conclusion, "headSha": head,
         "workflowName": "tests", "createdAt": "2026-04-01T01:00:00Z"}]);
-    install(
-        env,
+    env.tool(
         "gh",
         &format!(
             "echo \"$*\" >>{}\ncase $1 in run) echo '{runs}' ;; *) echo '[]' ;; esac",
@@ -193,7 +184,7 @@ fn nobody_asks_a_forge_that_is_switched_off() {
 fn a_program_that_fails_is_told_and_forbids_nothing() {
     let env = place();
     on_github(&env, "failure");
-    install(&env, "gh", "echo 'gh: please log in: https://tess:hush-4711@github.com/login' >&2; exit 4");
+    env.tool("gh", "echo 'gh: please log in: https://tess:hush-4711@github.com/login' >&2; exit 4");
     let run = run(&env, &[GATED], 0);
     let told: Vec<Value> = events(&env, "warning").iter().map(|event| event["text"].clone()).collect();
     assert!(told.iter().any(|text| text.as_str().unwrap().contains("please log in")), "{told:?}");
@@ -205,7 +196,7 @@ fn a_program_that_fails_is_told_and_forbids_nothing() {
 fn a_program_that_hangs_is_ended_and_the_run_goes_on() {
     let env = place();
     env.git(&["remote", "add", "origin", "https://github.com/tess/parser"]);
-    install(&env, "gh", "trap '' TERM INT HUP; sleep 300 & sleep 300");
+    env.tool("gh", "trap '' TERM INT HUP; sleep 300 & sleep 300");
     let run = run(&env, &[GATED, "--max-sessions", "1"], 0);
     // Ten seconds for both questions together, and the time it takes to end a process that will not go.
     assert!(run.elapsed < Duration::from_secs(25), "{run}");

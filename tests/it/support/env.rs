@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -169,6 +169,13 @@ impl TestEnv {
         }
     }
 
+    /// Makes a shell script a program on the `PATH`.
+    pub(crate) fn tool(&self, name: &str, script: &str) {
+        let path = self.root().join("bin").join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
     /// Text of a file in the repository; empty when it is missing.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read(self.repo.join(name)).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
@@ -239,9 +246,20 @@ impl TestEnv {
             plan: self.read(".project/plan.md"),
             inbox: self.read(".project/inbox.md"),
             staged: self.git(&["diff", "--cached", "--name-only"]),
+            documents: self.documents(),
             calls: self.calls().len(),
             records: self.runs().len(),
         }
+    }
+
+    /// The files right below the product's own folder.
+    fn documents(&self) -> BTreeMap<String, Vec<u8>> {
+        let folder = fs::read_dir(self.repo.join(".orchestrator/autopilot"));
+        let entries = folder.into_iter().flatten().filter_map(Result::ok);
+        let files = entries.filter(|entry| entry.path().is_file());
+        files
+            .filter_map(|entry| Some((entry.file_name().into_string().ok()?, fs::read(entry.path()).ok()?)))
+            .collect()
     }
 
     // ---- reading ----

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::env::TestEnv;
+use super::env::{TestEnv, text};
 use super::run::{Finished, RUN_LIMIT, dump};
 use super::wait;
 
@@ -151,11 +152,34 @@ fn logs_and_record(env: &TestEnv, run: &Finished, expect: &Expect) -> Vec<String
             }
         }
     }
+    found.extend(documents(env, run));
     if record_due(run, expect) {
         let records = env.runs();
         match records.last().filter(|_| records.len() > run.before.records) {
             None => found.push("no run record".to_owned()),
             Some(record) => found.extend(record_states(env, run, record, expect)),
+        }
+    }
+    found
+}
+
+/// What the product keeps between runs, replaced as a whole and for the owner's eyes only.
+const DOCUMENTS: &[&str] = &["handover.json", "tasks.json", "forge.json", "inbox-archive.md"];
+
+/// Those that this run may have written are whole and private. What a test put there beforehand need not be.
+fn documents(env: &TestEnv, run: &Finished) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in DOCUMENTS {
+        let path = env.repo().join(".orchestrator/autopilot").join(name);
+        let Ok(metadata) = path.metadata() else { continue };
+        if run.before.documents.get(*name) == Some(&fs::read(&path).unwrap()) {
+            continue;
+        }
+        if metadata.permissions().mode() & 0o077 != 0 {
+            found.push(format!("{name} can be read by others: {:o}", metadata.permissions().mode()));
+        }
+        if name.ends_with(".json") && serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).is_err() {
+            found.push(format!("{name} is no JSON document: {}", text(&path)));
         }
     }
     found
@@ -264,10 +288,14 @@ fn tasks_only_after_success(env: &TestEnv, run: &Finished) -> Vec<String> {
     found
 }
 
-/// The text of a list item; empty for headings and blank lines.
+/// The text of a list item, or of a heading of level 2, which may be an item; empty for other headings, comments
+/// and blank lines.
 fn item_text(line: &str) -> &str {
     let line = line.trim();
-    if line.starts_with('#') {
+    if let Some(heading) = line.strip_prefix("## ") {
+        return heading.trim();
+    }
+    if line.starts_with('#') || line.starts_with("<!--") {
         return "";
     }
     ["- [ ]", "- [x]", "-", "*"].iter().find_map(|p| line.strip_prefix(p)).unwrap_or(line).trim()
@@ -439,7 +467,7 @@ mod tests {
     /// A stand-in for the product: calls the double once, writes its record, then does what `fault` says.
     fn stand_in(env: &TestEnv, code: i32, record: &Value, fault: &str) -> Finished {
         env.write(".project/plan.md", "- [ ] do a\n");
-        env.write(".project/inbox.md", "- look at b\n");
+        env.write(".project/inbox.md", "- look at b\n\n## Later\n");
         env.write("notes.txt", "mine\n");
         let mut command: Command = env.command("sh");
         command.arg("-c").arg(format!(
@@ -488,7 +516,13 @@ mod tests {
         assert_eq!(env.last_run(), record());
 
         check(GOOD, 0, &record(), "sed -i 's/- .../- [x]/' .project/plan.md", &[]);
-        check(GOOD, 0, &record(), "echo '- [ ] look at b' >>.project/plan.md; echo >.project/inbox.md", &[]);
+        check(
+            GOOD,
+            0,
+            &record(),
+            "printf -- '- [ ] look at b\\n- [ ] Later\\n' >>.project/plan.md; echo >.project/inbox.md",
+            &[],
+        );
     }
 
     #[test]
@@ -521,6 +555,16 @@ mod tests {
         check(GOOD, 0, &record(), &format!("echo '{{\"a\":{{\"b\":1}}' >>{metrics}/sessions.jsonl"), &[3]);
         check(GOOD, 0, &record(), &format!("printf '{{}}' >>{metrics}/sessions.jsonl"), &[3]);
         check(GOOD, 0, &record(), &format!("rm {metrics}/autopilot.jsonl"), &[3]);
+        let ours = ".orchestrator/autopilot";
+        for (name, text, umask, expected) in [
+            ("tasks.json", "{}", "077", [].as_slice()),
+            ("tasks.json", "{}", "022", &[3]),
+            ("handover.json", "{\"v\":1,", "077", &[3]),
+            ("inbox-archive.md", "- look at b", "077", &[]),
+        ] {
+            let fault = format!("mkdir -p {ours}; umask {umask}; printf '%s' '{text}' >{ours}/{name}");
+            check(GOOD, 0, &record(), &fault, expected);
+        }
     }
 
     #[test]
@@ -532,6 +576,7 @@ mod tests {
         check(fail, 0, &failed, "sed -i 's/- ..../- [x]/' .project/plan.md", &[4]);
         check(GOOD, 0, &record(), "echo >.project/plan.md", &[4]);
         check(GOOD, 0, &record(), "echo >.project/inbox.md", &[4]);
+        check(GOOD, 0, &record(), "sed -i '/^## /d' .project/inbox.md", &[4]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A run of the product, while it goes on and when it is over.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ pub(crate) struct Before {
     pub(crate) plan: String,
     pub(crate) inbox: String,
     pub(crate) staged: String,
+    /// The documents of the product, by name.
+    pub(crate) documents: BTreeMap<String, Vec<u8>>,
     /// How many calls of the double there were.
     pub(crate) calls: usize,
     /// How many run records there were.
