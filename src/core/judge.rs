@@ -77,8 +77,9 @@ fn of_error_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
         return Outcome::new(Class::KilledByDriver, 1.0, "interrupted on request");
     }
     // Both can hold: a full context whose compaction met a limit waits first (field-reports G09).
-    if evidence.rejected_window().is_some() || error_code == "usage_limit_reached" || says_limit(&words) {
-        return Outcome::new(Class::UsageLimit, 1.0, words);
+    let says = limit_words(evidence);
+    if evidence.rejected_window().is_some() || error_code == "usage_limit_reached" || says.is_some() {
+        return Outcome::new(Class::UsageLimit, 1.0, says.unwrap_or(words));
     }
     if terminal == "prompt_too_long" || terminal == "rapid_refill_breaker" || says_too_long(&words) {
         return Outcome::new(Class::ContextFull, 1.0, words);
@@ -303,6 +304,25 @@ fn with_exit(outcome: Outcome, evidence: &Evidence) -> Outcome {
         }
         _ => outcome,
     }
+}
+
+/// The words of a usage limit, from the places where only the CLI writes: an error result, or a failure in the
+/// conversation. Never from prose: words of the model that end up in a result are its own (field-reports E03).
+#[must_use]
+pub fn limit_words(evidence: &Evidence) -> Option<String> {
+    let of_result = evidence
+        .result
+        .as_ref()
+        .filter(|result| result.is_error && !is_prose(result, evidence))
+        .map(TurnResult::failure_text);
+    let of_conversation = last_api_error(evidence).map(|(_, _, words)| words);
+    of_result.into_iter().chain(of_conversation).find(|words| says_limit(words))
+}
+
+/// The text of the result is what the model wrote last, not what the CLI says of a failure.
+fn is_prose(result: &TurnResult, evidence: &Evidence) -> bool {
+    let text = result.text.trim();
+    !text.is_empty() && evidence.text.trim_end().ends_with(text)
 }
 
 fn last_api_error(evidence: &Evidence) -> Option<(Option<String>, Option<u16>, String)> {

@@ -26,6 +26,7 @@ pub mod next_session;
 pub mod outcome;
 pub mod published;
 pub mod recovery;
+pub mod reset_time;
 pub mod resources;
 pub mod run;
 pub mod selector;
