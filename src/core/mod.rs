@@ -40,3 +40,4 @@ pub mod task;
 pub mod time;
 pub mod transcript_digest;
 mod turn;
+mod usage;

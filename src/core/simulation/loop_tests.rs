@@ -436,7 +436,7 @@ fn the_chain_goes_on_in_the_same_conversation_when_asked() {
 
 #[test]
 fn an_interrupted_conversation_goes_on_first() {
-    let inherited = || Inherited { session_id: Some("old".to_owned()), work_done: false };
+    let inherited = || Inherited { session_id: Some("old".to_owned()), ..Inherited::default() };
     let mut world = World::inheriting(sessions(2), inherited());
     world.transcripts.insert("old".to_owned(), vec![Entry { assistant: true, ends: false }]);
     let world = world.play();
@@ -453,7 +453,7 @@ fn an_interrupted_conversation_goes_on_first() {
         |event| matches!(event, RunEvent::Warning { text } if text.contains("old") && text.contains(&first.session_id))
     ));
     // Nothing is left to do.
-    let world = World::inheriting(limits(), Inherited { session_id: None, work_done: true }).play();
+    let world = World::inheriting(limits(), Inherited { work_done: true, ..Inherited::default() }).play();
     world.ended(None, 0, "no open work");
 }
 
