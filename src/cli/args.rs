@@ -120,6 +120,10 @@ pub struct RunArgs {
     #[arg(long, value_name = keys::MAX_COST.spec().metavar, help = keys::MAX_COST.help(), help_heading = BUDGETS,
         value_parser = parse_number, allow_negative_numbers = true)]
     pub max_cost: Option<f64>,
+    /// [`keys::RESERVE`].
+    #[arg(long, value_name = keys::RESERVE.spec().metavar, help = keys::RESERVE.help(), help_heading = BUDGETS,
+        value_parser = parse_number, allow_negative_numbers = true)]
+    pub reserve: Option<f64>,
 
     /// [`keys::CONFIDENCE_THRESHOLD`].
     #[arg(long, value_name = keys::CONFIDENCE_THRESHOLD.spec().metavar, help = keys::CONFIDENCE_THRESHOLD.help(),

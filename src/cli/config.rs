@@ -139,6 +139,7 @@ fn layer(args: &RunArgs) -> Layer {
     layer.flag(&keys::LIMIT_WAIT_FREE, args.limit_wait_free.map(Raw::Flag));
     layer.flag(&keys::MAX_TOKENS, args.max_tokens.map(Raw::Number));
     layer.flag(&keys::MAX_COST, args.max_cost.map(Raw::Number));
+    layer.flag(&keys::RESERVE, args.reserve.map(Raw::Number));
     layer.flag(&keys::CONFIDENCE_THRESHOLD, args.confidence_threshold.map(Raw::Number));
     layer.flag(&keys::CARRYOVER_THRESHOLD, args.carryover_threshold.map(Raw::Number));
     layer.flag(&keys::PEER_ABORT, args.peer_abort.map(Raw::Number));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::core::published::{Entry, RunEvent, SwitchInputs};
+use crate::core::published::{Entry, ResetSource, RunEvent, SwitchInputs};
 use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
 use crate::journal::reader::read_journal;
@@ -149,9 +149,19 @@ fn words(event: &RunEvent) -> Vec<String> {
         RunEvent::Healed { class, action, why, recovery, delay_seconds, .. } => {
             vec![format!("heal {recovery} for {class}: {action} in {delay_seconds} s, because {why}")]
         }
-        RunEvent::LimitWait { window, until, why } => {
+        RunEvent::LimitWait { window, until, source, why } => {
             let window = window.as_deref().unwrap_or("usage limit");
-            vec![format!("waits for {window} until {until}: {why}")]
+            let known = match source {
+                ResetSource::Event => "as the CLI says",
+                ResetSource::Text => "as the words of the limit say",
+                ResetSource::Unknown => "to ask again; nobody says when it resets",
+            };
+            vec![format!("waits for {window} until {until}, {known}: {why}")]
+        }
+        RunEvent::ReserveReached { window, utilization, reserve, resets_at, .. } => {
+            let resets = resets_at.map(|at| format!(", resets at {at}")).unwrap_or_default();
+            let used = utilization * 100.0;
+            vec![format!("reserve: {window} is {used:.0} % used{resets}; --reserve {reserve} keeps the rest")]
         }
         RunEvent::PeerWait { until, peers, .. } => {
             let pids: Vec<String> = peers.iter().map(|peer| peer.pid.to_string()).collect();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::core::published::{Entry, RunEvent};
 use crate::core::recovery::HEALTHY;
-use crate::core::run::Inherited;
+use crate::core::run::{Inherited, OpenLimit};
 use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
 use crate::journal::reader::read_journal;
@@ -57,7 +57,7 @@ pub(super) async fn resume(
     layer.forget("dry-run");
     layer.overlay(flags.clone());
     let verify = config::load(&layer, &config::Files::locate(&repo.root))?.settings.work.verify.is_some();
-    let (session_id, work_done) = interrupted(&replay.entries, verify);
+    let (inherited, work_done) = interrupted(&replay.entries, verify);
     let heals = heals_used(&replay.entries);
     let request = Request {
         directory: repo.root.clone(),
@@ -69,7 +69,7 @@ pub(super) async fn resume(
         continued: Some(Continued {
             run_id: run_id.clone(),
             prompt: file.prompt,
-            inherited: Inherited { session_id, work_done: work_done && !new_prompt, heals },
+            inherited: Inherited { work_done: work_done && !new_prompt, heals, ..inherited },
             sessions_done: summary.iterations,
             tokens_used: summary.tokens.map(|tokens| tokens.output).unwrap_or_default(),
             cost_usd: summary.known_cost_usd,
@@ -128,16 +128,34 @@ fn heals_used(entries: &[Entry]) -> u32 {
     used
 }
 
-/// The conversation that was cut off, and whether a session had reported the work complete.
-fn interrupted(entries: &[Entry], verify: bool) -> (Option<String>, bool) {
+/// The conversation that was cut off with the limit it was waiting for, and whether a session had reported the
+/// work complete.
+fn interrupted(entries: &[Entry], verify: bool) -> (Inherited, bool) {
     let mut open: Option<String> = None;
+    let mut limit: Option<OpenLimit> = None;
+    let mut session: Option<String> = None;
     let mut done = false;
     for entry in entries {
         match &entry.event {
             // The id may change within a session: the last one that was used counts.
-            RunEvent::AttemptStarted { session_id, .. } => open = Some(session_id.clone()),
+            RunEvent::AttemptStarted { session_id, .. } => {
+                open = Some(session_id.clone());
+                limit = None;
+            }
+            RunEvent::LimitWait { window, until, source, why } => {
+                // A run that took up a wait, and ended before it asked anything.
+                open = open.or_else(|| session.clone());
+                limit = Some(OpenLimit {
+                    window: window.clone(),
+                    until: *until,
+                    source: *source,
+                    why: why.clone(),
+                });
+            }
+            RunEvent::LimitWaitOver { .. } => limit = None,
+            RunEvent::SessionStarted { session_id, .. } => session = Some(session_id.clone()),
             RunEvent::SessionEnded { completed: true, status, verification, .. } => {
-                open = None;
+                (open, limit) = (None, None);
                 // A claim that `--verify` contradicts, or had no time to look at, leaves work.
                 done |= matches!(status.as_deref(), Some("complete" | "nothing_to_do"))
                     && verification.as_ref().map_or(!verify, |verification| verification.passed);
@@ -145,5 +163,5 @@ fn interrupted(entries: &[Entry], verify: bool) -> (Option<String>, bool) {
             _ => {}
         }
     }
-    (open, done)
+    (Inherited { session_id: open, limit, ..Inherited::default() }, done)
 }

@@ -325,9 +325,11 @@ pub(super) fn limits(settings: &Settings) -> Limits {
             backoff: settings.deadlines.turn_backoff.clone(),
             heals: settings.deadlines.heal_backoff.clone(),
             max_wait: settings.deadlines.max_wait,
+            time_zone: jiff::tz::TimeZone::system(),
         },
         peer_grace: settings.deadlines.peer_grace,
         allow_peers: settings.safety.allow_peers,
+        reserve: settings.budgets.reserve,
         // Two to ten seconds, so that not everybody asks again in the same one.
         jitter: Duration::from_millis(2000 + u64::from(Uuid::new_v4().as_bytes()[0]) * 8000 / 255),
     }

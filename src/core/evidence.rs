@@ -224,14 +224,17 @@ impl Evidence {
         self.last_sign.or(self.started).map_or(Duration::ZERO, |last| now.since(last))
     }
 
-    /// The usage window that blocks, if one does. `allowed` and `allowed_warning` are figures, not stops
-    /// (field-reports C08); overage of an allowed window pins nothing (E02).
+    /// The usage windows that block. `allowed` and `allowed_warning` are figures, not stops (field-reports
+    /// C08); overage of an allowed window pins nothing (E02), and neither does a rejected window while extra
+    /// usage pays.
+    pub fn rejected_windows(&self) -> impl Iterator<Item = &RateLimit> {
+        self.rate_limits.values().filter(|limit| limit.status == "rejected" && !limit.using_overage)
+    }
+
+    /// The usage window that blocks longest, as far as is known, if one does.
     #[must_use]
     pub fn rejected_window(&self) -> Option<&RateLimit> {
-        self.rate_limits
-            .values()
-            .filter(|limit| limit.status == "rejected")
-            .max_by_key(|limit| limit.resets_at)
+        self.rejected_windows().max_by_key(|limit| limit.resets_at)
     }
 }
 
@@ -264,7 +267,7 @@ mod tests {
             status: status.to_owned(),
             window: Some(window.to_owned()),
             resets_at: resets_at.map(|at| jiff::Timestamp::from_second(at).unwrap()),
-            utilization: None,
+            ..RateLimit::default()
         })
     }
 

@@ -134,6 +134,21 @@ pub struct RateLimit {
     pub resets_at: Option<Timestamp>,
     /// 0 to 1.
     pub utilization: Option<f64>,
+    /// Requests are paid from extra usage: a rejected window does not stop them.
+    pub using_overage: bool,
+    /// All windows that the event lists (`unifiedWindows`).
+    pub windows: Vec<UsageWindow>,
+}
+
+/// A usage window as an event lists it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UsageWindow {
+    /// `five_hour`, `seven_day`, …
+    pub name: String,
+    /// 0 to 1.
+    pub utilization: Option<f64>,
+    /// When it resets.
+    pub resets_at: Option<Timestamp>,
 }
 
 /// What one model used: tokens and dollars.

@@ -52,7 +52,7 @@ pub fn judge(evidence: &Evidence) -> Outcome {
 
 /// A result that says it is an error, by its structured fields, then by its words.
 fn of_error_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
-    let words = result.failure_text();
+    let words = words_of(result, evidence);
     let subtype = result.subtype.as_deref().unwrap_or_default();
     let terminal = result.terminal_reason.as_deref().unwrap_or_default();
     let error_code = result.api_error.as_deref().unwrap_or_default();
@@ -77,8 +77,9 @@ fn of_error_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
         return Outcome::new(Class::KilledByDriver, 1.0, "interrupted on request");
     }
     // Both can hold: a full context whose compaction met a limit waits first (field-reports G09).
-    if evidence.rejected_window().is_some() || error_code == "usage_limit_reached" || says_limit(&words) {
-        return Outcome::new(Class::UsageLimit, 1.0, words);
+    let limit = limit_words(evidence);
+    if evidence.rejected_window().is_some() || error_code == "usage_limit_reached" || limit.is_some() {
+        return Outcome::new(Class::UsageLimit, 1.0, limit.unwrap_or(words));
     }
     if terminal == "prompt_too_long" || terminal == "rapid_refill_breaker" || says_too_long(&words) {
         return Outcome::new(Class::ContextFull, 1.0, words);
@@ -303,6 +304,36 @@ fn with_exit(outcome: Outcome, evidence: &Evidence) -> Outcome {
         }
         _ => outcome,
     }
+}
+
+/// The words of a usage limit, from the places where only the CLI writes: an error result, or a failure in the
+/// conversation. Never from prose: words of the model that end up in a result are its own (field-reports E03).
+#[must_use]
+pub fn limit_words(evidence: &Evidence) -> Option<String> {
+    let words = match &evidence.result {
+        Some(result) if !result.is_error => None,
+        Some(result) if result.text.trim().is_empty() || is_prose(result, evidence) => {
+            evidence.api_error.clone().map(|(_, _, words)| words)
+        }
+        Some(result) => Some(result.failure_text()),
+        None => last_api_error(evidence).map(|(_, _, words)| words),
+    };
+    words.filter(|words| says_limit(words))
+}
+
+/// The words of a failure. The model's own are none.
+fn words_of(result: &TurnResult, evidence: &Evidence) -> String {
+    if is_prose(result, evidence) {
+        TurnResult { text: String::new(), ..result.clone() }.failure_text()
+    } else {
+        result.failure_text()
+    }
+}
+
+/// The text of the result is what the model wrote last, not what the CLI says of a failure.
+fn is_prose(result: &TurnResult, evidence: &Evidence) -> bool {
+    let text = result.text.trim();
+    !text.is_empty() && evidence.text.trim_end().ends_with(text)
 }
 
 fn last_api_error(evidence: &Evidence) -> Option<(Option<String>, Option<u16>, String)> {

@@ -90,6 +90,19 @@ pub fn peer_words(peers: &[PeerSession]) -> String {
     format!("the Claude session{} {}", if peers.len() == 1 { "" } else { "s" }, list.join(", "))
 }
 
+/// How the end of a usage limit is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResetSource {
+    /// The CLI stated it as a number (`rate_limit_event`).
+    Event,
+    /// The words of the limit state it.
+    Text,
+    /// It is not stated, or was over and the limit still held: a pause, then the limit is asked again.
+    #[default]
+    Unknown,
+}
+
 /// A signal of the resource probe, judged (design §7).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SignalReading {
@@ -316,6 +329,19 @@ pub enum RunEvent {
         /// Its words.
         detail: Option<String>,
     },
+    /// A usage window is used up as far as `--reserve` lets it be: no session is started.
+    ReserveReached {
+        /// Iteration that is not started, from 1.
+        iteration: u32,
+        /// Which window.
+        window: String,
+        /// Used share of it, 1 is all.
+        utilization: f64,
+        /// When it resets, if known.
+        resets_at: Option<Timestamp>,
+        /// `--reserve`, in percent.
+        reserve: f64,
+    },
     /// A conversation begins (or is continued by `--chain resume` or `resume`).
     SessionStarted {
         /// Iteration, from 1.
@@ -496,6 +522,9 @@ pub enum RunEvent {
         window: Option<String>,
         /// Until when.
         until: Timestamp,
+        /// How that is known.
+        #[serde(default)]
+        source: ResetSource,
         /// Words of the limit.
         why: String,
     },

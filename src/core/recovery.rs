@@ -7,25 +7,25 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::evidence::Evidence;
 use super::judge::Outcome;
 use super::outcome::Class;
 use super::published::Purpose;
+use super::run::OpenLimit;
 use super::time::Now;
 use super::transcript_digest::{Ended, Growth, TurnOver};
+pub use limit::Waits;
+
+mod limit;
 
 /// How often a turn may be continued after `--max-turns` (field-reports D09: while the budget lasts, with a
 /// counter of our own as backstop).
 const MAX_TURN_CONTINUES: u32 = 5;
-/// Pause before asking again when a limit does not say when it resets (recovery §4.5).
-const UNKNOWN_RESET: Duration = Duration::from_mins(5);
 /// Deterministic failures of one conversation after which it is left, even if each has words of its own
 /// (field-reports G00: the wordings do not end).
 const MOST_POISONINGS: u32 = 3;
-/// Longest of the growing pauses while a limit that should be over still holds (field-reports E06).
-const LONGEST_PROBE_PAUSE: Duration = Duration::from_hours(1);
 
 /// What this turn has already been through.
 #[derive(Debug, Clone, Default)]
@@ -42,14 +42,8 @@ pub struct History {
     pub turn_continues: u32,
     /// Continues after background work was cut.
     pub background_continues: u32,
-    /// Waits for a usage limit in a row.
-    pub limit_waits: u32,
-    /// Of them those that had no reset to aim at.
-    pub limit_probes: u32,
-    /// The reset that was said last.
-    pub last_reset: Option<Timestamp>,
-    /// What the waits add up to.
-    pub limit_waited: Duration,
+    /// Waits for usage limits that may still hold.
+    pub limits: Waits,
 }
 
 /// What to do after an attempt.
@@ -72,14 +66,7 @@ pub enum Action {
         why: String,
     },
     /// Sleep; uses up no attempt.
-    WaitForLimit {
-        /// Until when.
-        until: Timestamp,
-        /// Which window.
-        window: Option<String>,
-        /// The words of the limit.
-        why: String,
-    },
+    WaitForLimit(OpenLimit),
     /// A person has to do something; nothing else will help.
     NeedsPerson {
         /// The class that says what.
@@ -101,8 +88,10 @@ pub struct Policy {
     pub backoff: Vec<Duration>,
     /// Pauses before the heals of a run; their number is the limit (recovery §4.2).
     pub heals: Vec<Duration>,
-    /// Longest sleep for a usage limit.
+    /// Longest sleep for a usage limit, all its waits together.
     pub max_wait: Duration,
+    /// The zone of a reset time that names none.
+    pub time_zone: TimeZone,
 }
 
 /// Decides, and notes in `history` what the decision uses up.
@@ -116,9 +105,7 @@ pub fn decide(
 ) -> Action {
     let why = outcome.reasons.join("; ");
     if outcome.class != Class::UsageLimit {
-        history.limit_waits = 0;
-        history.limit_probes = 0;
-        history.limit_waited = Duration::ZERO;
+        history.limits = Waits::default();
     }
     match outcome.class {
         Class::Ok | Class::OkExitAnomaly | Class::Denied | Class::Budget | Class::HungAfterResult => {
@@ -130,7 +117,7 @@ pub fn decide(
         | Class::EnvRefused
         | Class::Disk
         | Class::Blocked => Action::NeedsPerson { class: outcome.class, why },
-        Class::UsageLimit => wait_for_limit(now, evidence, history, policy, jitter, why),
+        Class::UsageLimit => limit::wait(now, evidence, &mut history.limits, policy, jitter, why),
         Class::IncompleteBackground => {
             history.background_continues += 1;
             if history.background_continues > 1 {
@@ -293,47 +280,6 @@ fn fresh_once(class: Class, history: &mut History, why: String) -> Action {
     } else {
         Action::GiveUp { why: format!("{why}; a fresh conversation met the same") }
     }
-}
-
-fn wait_for_limit(
-    now: Now,
-    evidence: &Evidence,
-    history: &mut History,
-    policy: &Policy,
-    jitter: Duration,
-    why: String,
-) -> Action {
-    let rejected = evidence.rejected_window();
-    let window = rejected.and_then(|limit| limit.window.clone());
-    history.limit_waits += 1;
-    let reset = rejected.and_then(|limit| limit.resets_at);
-    let waited_for = std::mem::replace(&mut history.last_reset, reset);
-    let pause = match reset {
-        Some(reset) if reset > now.wall => now.until_wall(reset) + jitter,
-        // Just passed, and not the one that was waited for already: ask again soon.
-        Some(reset) if waited_for != Some(reset) => jitter.max(Duration::from_secs(5)),
-        // Not said, or passed and still limited: ask less and less often (field-reports E06).
-        Some(_) | None => {
-            let pause = UNKNOWN_RESET.saturating_mul(1 << history.limit_probes.min(8));
-            history.limit_probes += 1;
-            pause.min(LONGEST_PROBE_PAUSE)
-        }
-    };
-    history.limit_waited = history.limit_waited.saturating_add(pause);
-    // A limit that goes on holding after its reset is bounded as well (field-reports E06).
-    if history.limit_waited > policy.max_wait {
-        let minutes = pause.as_secs() / 60;
-        return Action::NeedsPerson {
-            class: Class::UsageLimit,
-            why: if history.limit_waits > 1 {
-                format!("{why}; it still holds, and {minutes} min more would be beyond --max-wait")
-            } else {
-                format!("{why}; it resets in {minutes} min, beyond --max-wait")
-            },
-        };
-    }
-    let until = now.wall.checked_add(pause).unwrap_or(Timestamp::MAX);
-    Action::WaitForLimit { until, window, why }
 }
 
 /// The words of a failure without what differs from time to time: digits and hexadecimal ids

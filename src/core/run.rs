@@ -13,13 +13,15 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::autonomy::Autonomy;
 use super::conversation::Conversation;
 use super::event::{Effect, Effects, Event, RunEnd, StopLevel, Survey};
 use super::kill_switch::{self, Fired, KillSwitch};
 use super::mode::Mode;
 use super::outcome::Class;
-use super::published::{PeerSession, Purpose, RunEvent, SignalReading, SwitchInputs};
+use super::published::{PeerSession, Purpose, ResetSource, RunEvent, SignalReading, SwitchInputs};
 use super::recovery::Policy;
 use super::resources::ResourceVerdict;
 use super::selector;
@@ -87,6 +89,8 @@ pub struct Limits {
     pub peer_grace: Duration,
     /// `--allow-peers`.
     pub allow_peers: bool,
+    /// `--reserve`: percent of each usage window to keep; 0 = off.
+    pub reserve: f64,
     /// Added to a limit's reset so that not everybody comes back in the same second.
     pub jitter: Duration,
 }
@@ -108,6 +112,21 @@ pub struct Inherited {
     pub work_done: bool,
     /// Heals of the run that were used up before it was cut off, without a healthy stretch since.
     pub heals: u32,
+    /// The usage limit that conversation was waiting for.
+    pub limit: Option<OpenLimit>,
+}
+
+/// A usage limit that is being waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenLimit {
+    /// Which window.
+    pub window: Option<String>,
+    /// Until when to wait.
+    pub until: Timestamp,
+    /// How that is known.
+    pub source: ResetSource,
+    /// Words of the limit.
+    pub why: String,
 }
 
 #[derive(Debug)]
@@ -142,6 +161,8 @@ pub struct Run {
     verdict_at_start: Option<String>,
     last_conversation: Option<Conversation>,
     interrupted: Option<String>,
+    /// What the interrupted conversation was waiting for.
+    open_limit: Option<OpenLimit>,
     work_done: bool,
     /// The work is given in words.
     has_prompt: bool,
@@ -170,6 +191,7 @@ impl Run {
             verdict_at_start: None,
             last_conversation: None,
             interrupted: inherited.session_id,
+            open_limit: inherited.limit,
             work_done: inherited.work_done,
             has_prompt: false,
             stalls: 0,
@@ -308,7 +330,7 @@ impl Run {
             self.finish(now, Some(fired), None, effects);
             return;
         }
-        if self.held_by_peers(now, iteration, effects) {
+        if self.keeps_reserve(now, iteration, effects) || self.held_by_peers(now, iteration, effects) {
             return;
         }
         let signals = Signals { interrupted: self.interrupted.is_some(), ..signals };
@@ -370,6 +392,27 @@ impl Run {
         true
     }
 
+    /// Whether `--reserve` ended the run: a usage window is used up so far that the rest is to be kept.
+    fn keeps_reserve(&mut self, now: Now, iteration: u32, effects: &mut Effects) -> bool {
+        let reserve = self.limits.reserve;
+        let Some(full) = self.books.usage.beyond_reserve(now.wall, reserve) else { return false };
+        let used = full.utilization * 100.0;
+        let detail =
+            format!("usage window {} is {used:.0} % used, --reserve {reserve} keeps the rest", full.name);
+        effects.publish(RunEvent::ReserveReached {
+            iteration,
+            window: full.name,
+            utilization: full.utilization,
+            resets_at: full.resets_at,
+            reserve,
+        });
+        let mut end = self.end(now);
+        end.detail = Some(detail);
+        end.kept_reserve = true;
+        self.close(end, effects);
+        true
+    }
+
     fn not_sure(
         &mut self,
         now: Now,
@@ -398,6 +441,7 @@ impl Run {
     fn begin_session(&mut self, now: Now, context: LaunchContext, effects: &mut Effects) {
         let mut first = Purpose::Work;
         let interrupted = self.interrupted.take();
+        let open_limit = self.open_limit.take().filter(|_| interrupted.is_some());
         let conversation = if let Some(id) = interrupted {
             first = Purpose::Reconcile;
             Some(Conversation { id, earlier: Vec::new(), used: true, spare_ids: Vec::new() })
@@ -425,7 +469,7 @@ impl Run {
             let tasks = context.tasks.iter().map(|task| task.id.clone()).collect();
             shared.effects.push(Effect::OpenSession { tasks });
         }
-        let session = Session::begin(context, conversation, first, &mut shared);
+        let session = Session::begin(context, conversation, first, open_limit, &mut shared);
         self.state = State::InSession(Box::new(session));
     }
 
@@ -569,6 +613,7 @@ impl Run {
             forbidden: None,
             peers: Vec::new(),
             work_done: self.work_done,
+            kept_reserve: false,
             stopped_by: self.stop.map(|(_, by)| by),
             iterations: self.iterations,
             sessions: self.sessions.clone(),

@@ -13,6 +13,7 @@ use super::kill_switch::Stall;
 use super::next_session;
 use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Verification, Work};
+use super::run::OpenLimit;
 use super::session_report::{BlockedOn, ReportStatus, SessionReport};
 use super::time::{Now, TimerKind};
 use super::turn::{LaunchContext, Shared, Turn, TurnEnd};
@@ -79,6 +80,7 @@ impl Session {
         context: LaunchContext,
         conversation: Conversation,
         first: Purpose,
+        open_limit: Option<OpenLimit>,
         shared: &mut Shared<'_>,
     ) -> Self {
         shared.books.begin_session();
@@ -90,7 +92,10 @@ impl Session {
             continued: conversation.used,
             tasks: context.tasks.iter().map(|task| task.title.clone()).collect(),
         });
-        let turn = Turn::begin(1, first, &conversation, shared);
+        let turn = match open_limit {
+            Some(limit) => Turn::begin_limited(1, first, &conversation, limit, shared),
+            None => Turn::begin(1, first, &conversation, shared),
+        };
         Session {
             context,
             conversation,

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use super::attempt::Running;
 use super::conversation::Conversation;
 use super::event::{Answer, Effect, Effects, Launch, StopLevel, StopStep};
@@ -19,10 +17,11 @@ use super::ledger::Ledger;
 use super::outcome::Class;
 use super::published::{Purpose, RunEvent};
 use super::recovery::{self, Action, History};
-use super::run::Limits;
+use super::run::{Limits, OpenLimit};
 use super::task::Task;
 use super::time::{Now, TimerId, TimerKind};
 use super::transcript_digest::{Resumable, TranscriptDigest};
+use super::usage::UsageWindows;
 
 /// From an interrupt to its result; then the process is terminated (recovery §8.3: SIGINT, 10 s, SIGTERM).
 const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
@@ -47,6 +46,8 @@ pub(super) struct Books {
     pub(super) attempts: u32,
     /// Time spent asleep on usage limits.
     pub(super) limit_wait: Duration,
+    /// The account's usage windows, as this run saw them.
+    pub(super) usage: UsageWindows,
     /// Speak plain `-p` for the rest of the session.
     plain: bool,
     /// Heals of the run that are used up (recovery §4.2).
@@ -144,8 +145,31 @@ impl Turn {
         conversation: &Conversation,
         shared: &mut Shared<'_>,
     ) -> Self {
-        shared.books.ledger.begin_turn();
         shared.effects.push(Effect::Inspect { session_id: conversation.id.clone(), offset: None });
+        Self::new(number, purpose, shared)
+    }
+
+    /// Begins a turn with the rest of a wait that a run before could not finish. A wait that is over, or longer
+    /// than this run may wait, is not taken up: asking costs one call and tells what holds now.
+    pub(super) fn begin_limited(
+        number: u32,
+        purpose: Purpose,
+        conversation: &Conversation,
+        limit: OpenLimit,
+        shared: &mut Shared<'_>,
+    ) -> Self {
+        let rest = shared.now.until_wall(limit.until);
+        if rest.is_zero() || rest > shared.limits.recovery.max_wait {
+            return Self::begin(number, purpose, conversation, shared);
+        }
+        let mut turn = Self::new(number, purpose, shared);
+        turn.history.limits.waited(limit.window.as_deref(), rest);
+        turn.wait_until(limit, shared);
+        turn
+    }
+
+    fn new(number: u32, purpose: Purpose, shared: &mut Shared<'_>) -> Self {
+        shared.books.ledger.begin_turn();
         Turn {
             number,
             purpose,
@@ -290,6 +314,7 @@ impl Turn {
             shared.effects.arm(TimerKind::Stall, running.epoch, shared.limits.stall_timeout);
         }
         running.quiet_until = None;
+        shared.books.usage.take(shared.now.wall, fact);
         match fact {
             Fact::Usage { message_id, tokens } => shared.books.ledger.note_message(message_id, *tokens),
             Fact::ApiRetry(retry) => {
@@ -522,15 +547,13 @@ impl Turn {
                 Some(TurnEnd::Failed { class: outcome.class, why, stall })
             }
             // Who asked for an end does not wait hours for a limit, whichever of the two came first.
-            Action::WaitForLimit { .. } if shared.stop.is_some() => Some(TurnEnd::Aborted),
+            Action::WaitForLimit(_) if shared.stop.is_some() => Some(TurnEnd::Aborted),
             // A stop that came meanwhile is never overridden by a recovery.
-            Action::Again { .. } | Action::WaitForLimit { .. }
-                if shared.stop >= Some(StopLevel::Interrupt) =>
-            {
+            Action::Again { .. } | Action::WaitForLimit(_) if shared.stop >= Some(StopLevel::Interrupt) => {
                 Some(TurnEnd::Aborted)
             }
             // The report is worth one try, not a night.
-            Action::Again { why, .. } | Action::WaitForLimit { why, .. }
+            Action::Again { why, .. } | Action::WaitForLimit(OpenLimit { why, .. })
                 if self.purpose == Purpose::Close =>
             {
                 Some(TurnEnd::Failed { class: outcome.class, why, stall: None })
@@ -568,8 +591,8 @@ impl Turn {
                 }
                 None
             }
-            Action::WaitForLimit { until, window, why } => {
-                self.wait_until(until, window, why, shared);
+            Action::WaitForLimit(limit) => {
+                self.wait_until(limit, shared);
                 None
             }
         }
@@ -613,13 +636,17 @@ impl Turn {
         true
     }
 
-    fn wait_until(&mut self, until: Timestamp, window: Option<String>, why: String, shared: &mut Shared<'_>) {
+    /// Sleeps on the wall clock, which a suspend moves on. What wakes up is the attempt itself: it is the cheapest
+    /// probe there is (one call, refused in under a second when the limit still holds), and when it passes
+    /// nothing was spent on asking (recovery §4.5, field-reports E06).
+    fn wait_until(&mut self, limit: OpenLimit, shared: &mut Shared<'_>) {
+        let OpenLimit { window, until, source, why } = limit;
         let epoch = shared.books.next_epoch();
         self.phase = Phase::Limited { epoch, since: shared.now };
         shared
             .effects
             .push(Effect::ArmAt { timer: TimerId { kind: TimerKind::LimitReset, epoch }, at: until });
-        shared.effects.publish(RunEvent::LimitWait { window, until, why });
+        shared.effects.publish(RunEvent::LimitWait { window, until, source, why });
         // What was answered before the limit stands in the transcript; the rest is to be done.
         if self.evidence.tool_calls > 0 || !self.evidence.text.is_empty() {
             self.prompt = Purpose::Continue;

@@ -10,12 +10,13 @@ use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 42] = [
+pub static ALL: [&dyn Setting; 43] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
     &MAX_TOKENS,
     &MAX_COST,
+    &RESERVE,
     &CONFIDENCE_THRESHOLD,
     &CARRYOVER_THRESHOLD,
     &PEER_ABORT,
@@ -100,6 +101,22 @@ pub static MAX_TOKENS: Number<u64> = Number::new(
     to_u64,
 )
 .whole()
+.zero_is_off();
+
+/// What is kept of each usage window.
+pub static RESERVE: Number<f64> = Number::new(
+    spec(
+        "reserve",
+        "AUTOPILOT_RESERVE",
+        Group::Budgets,
+        "PERCENT",
+        "Start no session when less than this is left of a usage window of the account",
+    ),
+    0.0,
+    0.0,
+    100.0,
+    as_it_is,
+)
 .zero_is_off();
 
 /// Dollars of a run.

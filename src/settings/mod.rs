@@ -62,6 +62,8 @@ pub struct Budgets {
     pub max_tokens: u64,
     /// API-equivalent dollars, above 0; `None` = off.
     pub max_cost: Option<f64>,
+    /// Percent of each usage window that no session is started into, 0 to 100; 0 = off.
+    pub reserve: f64,
 }
 
 /// When a run stops itself for quality.

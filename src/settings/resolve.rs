@@ -92,6 +92,7 @@ pub fn resolve(
             limit_wait_free: r.take(&keys::LIMIT_WAIT_FREE)?,
             max_tokens: r.take(&keys::MAX_TOKENS)?,
             max_cost: r.take(&keys::MAX_COST)?,
+            reserve: r.take(&keys::RESERVE)?,
         },
         stop_rules: StopRules {
             confidence_threshold: r.take(&keys::CONFIDENCE_THRESHOLD)?,

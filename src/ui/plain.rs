@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::text::{TextOptions, Tone, instant, plural, span, span_of_seconds, stopwatch};
 use crate::core::outcome::Class;
-use crate::core::published::{Purpose, ReportSource, RunEvent};
+use crate::core::published::{Purpose, ReportSource, ResetSource, RunEvent};
 use crate::core::suitability::{Gate, GateName};
 
 /// Columns of the time stamp and the gap after it.
@@ -341,11 +341,24 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
             EntryText::new(Tone::Warn, format!("heal {recovery} for {class}: {action}{pause}"))
                 .with(Tone::Plain, format!("because {}", state.foreign(why, 8)))
         }
-        RunEvent::LimitWait { window, until, why } => {
+        RunEvent::LimitWait { window, until, source, why } => {
             let window = window.as_deref().map(|window| format!(" ({})", state.foreign(window, 60)));
             let until = instant(*until, &state.options.time_zone);
-            let line = format!("usage limit{}: asleep until {until}", window.unwrap_or_default());
+            let known = match source {
+                ResetSource::Event => "",
+                ResetSource::Text => ", the time its words name",
+                ResetSource::Unknown => ", then it is asked again: nobody says when it resets",
+            };
+            let line = format!("usage limit{}: asleep until {until}{known}", window.unwrap_or_default());
             EntryText::new(Tone::Warn, line).with(Tone::Plain, state.foreign(why, 0))
+        }
+        RunEvent::ReserveReached { window, utilization, reserve, resets_at, .. } => {
+            let window = state.foreign(window, 60);
+            let resets = resets_at.map(|at| format!(", resets {}", instant(at, &state.options.time_zone)));
+            let used = utilization * 100.0;
+            let line = format!("usage window {window} is {used:.0} % used{}", resets.unwrap_or_default());
+            EntryText::new(Tone::Warn, line)
+                .with(Tone::Plain, format!("no other session: --reserve {reserve} keeps the rest"))
         }
         RunEvent::LimitWaitOver { waited_seconds } => {
             let waited = span(Duration::from_secs(*waited_seconds));

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 
 use super::text::{TextOptions, Tone, count, dollars, instant, known_cost, plural, span, stopwatch};
 use crate::core::mode::Mode;
-use crate::core::published::{RunEvent, peer_words};
+use crate::core::published::{ResetSource, RunEvent, peer_words};
 use crate::core::time::Now;
 
 /// Least time between two drawings.
@@ -70,6 +70,7 @@ enum Activity {
     LimitWait {
         window: Option<String>,
         until: Timestamp,
+        source: ResetSource,
     },
     Asking {
         until: Timestamp,
@@ -123,8 +124,9 @@ impl ProgressState {
                 let until = elapsed.saturating_add(Duration::from_secs(*delay_seconds));
                 self.activity = Activity::Healing { action: action.clone(), until };
             }
-            RunEvent::LimitWait { window, until, .. } => {
-                self.activity = Activity::LimitWait { window: window.clone(), until: *until };
+            RunEvent::LimitWait { window, until, source, .. } => {
+                self.activity =
+                    Activity::LimitWait { window: window.clone(), until: *until, source: *source };
             }
             RunEvent::PeerWait { peers, until, .. } => {
                 self.activity = Activity::PeerWait { who: peer_words(peers), until: *until };
@@ -153,6 +155,7 @@ impl ProgressState {
             | RunEvent::VerdictJudged { .. }
             | RunEvent::ModeSelected { .. }
             | RunEvent::SwitchesChecked { .. }
+            | RunEvent::ReserveReached { .. }
             | RunEvent::TurnStarted { .. }
             | RunEvent::AttemptSpawned { .. }
             | RunEvent::RateLimit { .. }
@@ -232,11 +235,15 @@ fn activity(state: &ProgressState, moment: Moment, options: &TextOptions) -> Str
             Duration::ZERO => format!("healing: {action}"),
             left => format!("healing in {}: {action}", span(left)),
         },
-        Activity::LimitWait { window, until } => {
+        Activity::LimitWait { window, until, source } => {
             let left = Now { mono: moment.elapsed, wall: moment.wall }.until_wall(*until);
             let window = window.as_deref().map(|window| format!(" ({window})")).unwrap_or_default();
             let until = instant(*until, &options.time_zone);
-            format!("usage limit{window}: {} left, until {until}", span(left))
+            let then = match source {
+                ResetSource::Event | ResetSource::Text => "until",
+                ResetSource::Unknown => "asked again",
+            };
+            format!("usage limit{window}: {} left, {then} {until}", span(left))
         }
         Activity::Asking { until } => {
             let left = Now { mono: moment.elapsed, wall: moment.wall }.until_wall(*until);

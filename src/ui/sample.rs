@@ -6,7 +6,7 @@ use crate::core::kill_switch::KillSwitch;
 use crate::core::mode::Mode;
 use crate::core::outcome::Class;
 use crate::core::published::{
-    Commit, Entry, FORMAT, Purpose, ReportSource, RunEvent, SignalReading, SwitchInputs, Tokens,
+    Commit, Entry, FORMAT, Purpose, ReportSource, ResetSource, RunEvent, SignalReading, SwitchInputs, Tokens,
     Verification, Work,
 };
 
@@ -158,6 +158,7 @@ pub(crate) fn events() -> Vec<(i64, RunEvent)> {
             RunEvent::LimitWait {
                 window: Some("five_hour".into()),
                 until: "2026-08-23T03:30:00Z".parse().expect("a valid time"),
+                source: ResetSource::Event,
                 why: "You've hit your 5-hour limit".into(),
             },
         ),

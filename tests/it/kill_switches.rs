@@ -168,7 +168,7 @@ fn a_crash_that_a_heal_of_the_run_gets_over() {
     let mut env = TestEnv::new();
     env.set("AUTOPILOT_TURN_BACKOFF", "0.01,0.01");
     env.set("AUTOPILOT_HEAL_BACKOFF", "0.02,0.03,0.04");
-    env.script(&format!("nth_call 1 {{\ninit\ntext \"Begun.\"\nexit 7\n}}\nnth_call 8 {{\n{PARTIAL}\n}}"));
+    env.script(&format!("nth_call 1 {{\ninit\nexit 7\n}}\nnth_call 8 {{\n{PARTIAL}\n}}"));
     let args = ["--prompt", "x", "--max-sessions", "1"];
     let run = run_as(&env, &args, 0, &Expect { any_cost: true, ..Expect::default() });
     assert_eq!(env.calls().len(), 8, "{}", dump(&env));

@@ -285,6 +285,37 @@ fn a_blocking_limit_is_told_apart_by_words_and_event() {
     check(&after(vec![window("rejected"), text("x"), result(success())], 0), Class::Ok);
 }
 
+/// Where the reset time is read from: words of the CLI, never the model's.
+#[test]
+fn the_words_of_a_limit_come_from_structured_places_only() {
+    let limit = LIMITS[8];
+    let synthetic = || Fact::ApiError { class: None, status: Some(429), text: limit.to_owned() };
+    for (facts, expected) in [
+        (vec![result(failure(Some(429), limit))], Some(limit)),
+        (vec![synthetic()], Some(limit)),
+        // The result says nothing, the conversation does.
+        (vec![synthetic(), result(failure(Some(429), ""))], Some(limit)),
+        (vec![window("rejected"), result(failure(None, "API Error: 529 Overloaded"))], None),
+        (vec![text(limit)], None),
+        (vec![text(limit), result(success())], None),
+        (vec![result(TurnResult { text: limit.to_owned(), ..success() })], None),
+        // An error whose text is what the model said last.
+        (vec![text(&format!("I read:\n{limit}")), result(failure(None, limit))], None),
+    ] {
+        let evidence = after(facts, 1);
+        assert_eq!(limit_words(&evidence).as_deref(), expected, "{evidence:#?}");
+        let said = judge(&evidence);
+        assert_eq!(
+            said.class == Class::UsageLimit && said.reasons[0] == limit,
+            expected.is_some(),
+            "{said:?}"
+        );
+    }
+    // That one is no limit.
+    let prose = [text(limit), result(failure(None, limit))];
+    assert_ne!(judge(&after(prose, 1)).class, Class::UsageLimit);
+}
+
 #[test]
 fn a_success_is_a_claim() {
     let tool = || Fact::ToolStarted { name: "Bash".to_owned(), summary: String::new(), sub_agent: false };

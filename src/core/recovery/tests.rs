@@ -1,5 +1,8 @@
 //! The table of recovery §1.9, and what each class uses up.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 use super::*;
 use crate::core::evidence::Evidence;
 use crate::core::fact::{Fact, RateLimit};
@@ -14,7 +17,12 @@ fn now() -> Now {
 
 fn policy() -> Policy {
     let heals = [120, 240, 480].map(Duration::from_secs).to_vec();
-    Policy { backoff: vec![Duration::from_secs(5), Duration::from_secs(30)], heals, max_wait: HOUR * 6 }
+    Policy {
+        backoff: vec![Duration::from_secs(5), Duration::from_secs(30)],
+        heals,
+        max_wait: HOUR * 6,
+        time_zone: TimeZone::UTC,
+    }
 }
 
 fn outcome(class: Class, why: &str) -> Outcome {
@@ -210,7 +218,7 @@ fn rejected(resets_in: Option<i64>) -> Evidence {
             window: Some("five_hour".to_owned()),
             resets_at: resets_in
                 .map(|seconds| Timestamp::from_second(now().wall.as_second() + seconds).unwrap()),
-            utilization: None,
+            ..RateLimit::default()
         }),
     );
     evidence
@@ -220,7 +228,7 @@ fn rejected(resets_in: Option<i64>) -> Evidence {
 #[track_caller]
 fn wait(evidence: &Evidence, history: &mut History) -> i64 {
     match act(Class::UsageLimit, evidence, history) {
-        Action::WaitForLimit { until, .. } => until.as_second() - now().wall.as_second(),
+        Action::WaitForLimit(limit) => limit.until.as_second() - now().wall.as_second(),
         other => panic!("no wait: {other:?}"),
     }
 }

@@ -436,8 +436,7 @@ fn the_chain_goes_on_in_the_same_conversation_when_asked() {
 
 #[test]
 fn an_interrupted_conversation_goes_on_first() {
-    let inherited =
-        || Inherited { session_id: Some("old".to_owned()), work_done: false, ..Inherited::default() };
+    let inherited = || Inherited { session_id: Some("old".to_owned()), ..Inherited::default() };
     let mut world = World::inheriting(sessions(2), inherited());
     world.transcripts.insert("old".to_owned(), vec![Entry { assistant: true, ends: false }]);
     let world = world.play();

@@ -5,6 +5,7 @@
 //! night takes microseconds. Every step is looked over by the [`oracle`], so that each test checks the
 //! invariants of a run whatever else it is about.
 
+mod limit_tests;
 mod loop_tests;
 mod model_tests;
 mod oracle;
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::autonomy::Autonomy;
 use super::event::{Effect, Event, Launch, RunEnd, SessionClose, StopLevel, StopStep, Survey};
@@ -64,9 +66,15 @@ fn limits() -> Limits {
         autonomy: Autonomy::Advisory,
         confidence_floor: 0.5,
         answer_after: None,
-        recovery: Policy { backoff: vec![secs(5), secs(30)], heals: Vec::new(), max_wait: secs(6 * 3600) },
+        recovery: Policy {
+            backoff: vec![secs(5), secs(30)],
+            heals: Vec::new(),
+            max_wait: secs(6 * 3600),
+            time_zone: TimeZone::UTC,
+        },
         peer_grace: secs(300),
         allow_peers: false,
+        reserve: 0.0,
         jitter: secs(7),
     }
 }

@@ -317,6 +317,7 @@ fn fact(which: u8, amount: u64, now: Now) -> Fact {
             window: None,
             resets_at: now.wall.checked_add(secs(amount)).ok(),
             utilization: None,
+            ..super::super::fact::RateLimit::default()
         }),
         _ => Fact::ApiRetry(super::super::fact::ApiRetry {
             #[expect(clippy::cast_precision_loss, reason = "small")]

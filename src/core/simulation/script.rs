@@ -107,7 +107,7 @@ impl Attempt {
             status: "rejected".to_owned(),
             window: Some("five_hour".to_owned()),
             resets_at,
-            utilization: None,
+            ..RateLimit::default()
         }))
     }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::core::fact::{ApiRetry, Fact, Initialised, ModelUsage, RateLimit, TurnResult, UsageByModel};
+use crate::core::fact::{
+    ApiRetry, Fact, Initialised, ModelUsage, RateLimit, TurnResult, UsageByModel, UsageWindow,
+};
 use crate::core::published::Tokens;
 use crate::protocol::RawJson;
 use crate::protocol::stream::{self, Anomaly, Block, Body, LimitStatus, Message, System, TaskPhase};
@@ -149,6 +151,7 @@ fn of_rate_limit(limit: &stream::RateLimit) -> RateLimit {
     let own = limit.limit_type.as_deref();
     let listed = limit.windows.iter().find(|window| Some(window.name.as_str()) == own);
     let resets_at = limit.resets_at.or_else(|| listed.and_then(|window| window.resets_at));
+    let instant = |seconds: Option<i64>| seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
     RateLimit {
         status: match &limit.status {
             Some(LimitStatus::Allowed) => "allowed".to_owned(),
@@ -158,8 +161,18 @@ fn of_rate_limit(limit: &stream::RateLimit) -> RateLimit {
             None => "unknown".to_owned(),
         },
         window: limit.limit_type.clone(),
-        resets_at: resets_at.and_then(|seconds| Timestamp::from_second(seconds).ok()),
+        resets_at: instant(resets_at),
         utilization: limit.utilization.or_else(|| listed.and_then(|window| window.utilization)),
+        using_overage: limit.is_using_overage == Some(true),
+        windows: limit
+            .windows
+            .iter()
+            .map(|window| UsageWindow {
+                name: window.name.clone(),
+                utilization: window.utilization,
+                resets_at: instant(window.resets_at),
+            })
+            .collect(),
     }
 }
 

@@ -48,6 +48,7 @@ fn defaults_are_those_of_the_design() {
             max_sessions: 5,
             max_hours: 4.0,
             limit_wait_free: false,
+            reserve: 0.0,
             max_tokens: 500_000,
             max_cost: None,
         },

@@ -83,7 +83,10 @@ fn each_activity_has_its_words() {
         ],
     );
     check(
-        &[session_started(), RunEvent::LimitWait { window: None, until, why: String::new() }],
+        &[
+            session_started(),
+            RunEvent::LimitWait { window: None, until, source: ResetSource::Event, why: String::new() },
+        ],
         102,
         [place, fresh, "usage limit: 2h 13m left, until Sun 23 Aug 03:13 UTC"],
     );
