@@ -207,6 +207,38 @@ fn a_claim_without_a_commit_is_told_and_counts_as_left_over() {
 }
 
 #[test]
+fn what_we_move_or_tick_ourselves_is_no_work_of_a_session() {
+    let env = TestEnv::new();
+    env.write(PLAN, TWO);
+    env.write(INBOX, "- [ ] Write the checker\n");
+    // The first one does nothing, the second one earns a tick, the third one claims what it did not do. Before each
+    // of them something is in the inbox.
+    env.script(&format!(
+        "nth_call 1 {{\nwait_file one\n{}\n}}\nnth_call 2 {{\nwait_file two\n{}\n}}\nnth_call 3 {{\n{}\n}}",
+        reports("partial", &[]),
+        works_on(&["Write the parser"]),
+        reports("partial", &["Write the printer"])
+    ));
+    let mut running = env.start(&["--max-sessions", "3", "--carryover-threshold", "1"]);
+    for (call, name, item) in [(1, "one", "Name it well"), (2, "two", "Paint it")] {
+        running.wait_mark(call, "waiting");
+        env.write(INBOX, format!("{}- [ ] {item}\n", env.read(INBOX)));
+        env.release(name);
+    }
+    finish(&env, running, 0, &Expect::default());
+    let ended = events(&env, "session_ended");
+    // A person wrote into the inbox during the first two.
+    let changed: Vec<&Value> = ended.iter().map(|event| &event["work"]["dirty_changed"]).collect();
+    assert_eq!(changed, [true, true, false], "{}", dump(&env));
+    assert!(ended[2]["contradictions"].to_string().contains("neither a commit nor a change"), "{}", ended[2]);
+    let plan = env.read(PLAN);
+    for task in ["- [x] Write the parser", "- [ ] Write the printer", "- [ ] Name it well", "- [ ] Paint it"]
+    {
+        assert!(plan.contains(task), "`{task}` is not in {plan}");
+    }
+}
+
+#[test]
 fn complete_with_open_boxes_is_too_much_carried_over() {
     let env = TestEnv::new();
     env.write(PLAN, TWO);

@@ -178,7 +178,9 @@ fn documents(env: &TestEnv, run: &Finished) -> Vec<String> {
         if metadata.permissions().mode() & 0o077 != 0 {
             found.push(format!("{name} can be read by others: {:o}", metadata.permissions().mode()));
         }
-        if name.ends_with(".json") && serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).is_err() {
+        if path.extension().is_some_and(|end| end == "json")
+            && serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).is_err()
+        {
             found.push(format!("{name} is no JSON document: {}", text(&path)));
         }
     }
