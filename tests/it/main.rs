@@ -21,6 +21,8 @@ mod field_reports;
 #[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod peers;
