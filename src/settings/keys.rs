@@ -110,7 +110,7 @@ pub static RESERVE: Number<f64> = Number::new(
         "AUTOPILOT_RESERVE",
         Group::Budgets,
         "PERCENT",
-        "Start no session when less than this is left of a usage window of the account",
+        "Start no session when no more than this is left of a usage window of the account",
     ),
     0.0,
     0.0,

@@ -25,6 +25,8 @@ mod handover;
 #[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod peers;

@@ -283,7 +283,7 @@ fn what_is_doubtful_is_not_said() {
         check("2026-06-10T09:20:00Z", text, "");
     }
     // Said twice is said once.
-    check("2026-06-10T09:20:00Z", "limit|1781082000 · resets 9am", "2026-06-10T09:00:00Z");
+    check("2026-06-10T08:20:00Z", "limit|1781082000 · resets 9am", "2026-06-10T09:00:00Z");
     check("2026-06-10T09:20:00Z", "Resets: 3PM, or /upgrade now", "2026-06-10T15:00:00Z");
     check("2026-06-10T09:20:00Z", "resets 3pm and nothing can be done", "2026-06-10T15:00:00Z");
 }

@@ -206,7 +206,7 @@ fn a_resumed_run_waits_for_the_rest() {
     assert!((1800..1900).contains(&world.elapsed()), "{}", world.elapsed());
     let first = &world.launches[0];
     assert_eq!((first.session_id.as_str(), first.resume, first.purpose), ("old", true, Purpose::Reconcile));
-    assert_eq!(world.end().limit_wait.as_secs(), 1800);
+    assert!((1799..=1800).contains(&world.end().limit_wait.as_secs()), "{:?}", world.end().limit_wait);
     // Over meanwhile, or longer than this run may wait: asked at once.
     let short = Limits { recovery: Policy { max_wait: secs(600), ..limits().recovery }, ..limits() };
     for world in [inheriting(limits(), in_(0)), inheriting(short.clone(), in_(1800))] {
@@ -229,7 +229,7 @@ fn a_resumed_run_waits_for_the_rest() {
     let world = inheriting(limits(), in_(1800)).stop_at(secs(60), StopLevel::Finish).play();
     world.ended(Some(KillSwitch::UserAbort), 0, "");
     assert_eq!((world.elapsed(), world.launches.len(), world.records.len()), (60, 0, 1));
-    assert_eq!(world.end().limit_wait.as_secs(), 60);
+    assert!((59..=60).contains(&world.end().limit_wait.as_secs()), "{:?}", world.end().limit_wait);
 }
 
 /// A session in which windows are read: five hours and seven days, with the used share and the reset.
