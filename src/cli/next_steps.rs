@@ -52,8 +52,8 @@ pub(super) fn next_steps(run_id: &str, end: &RunEnd, exit: Exit) -> Vec<String> 
             step(&format!("{resume} --allow-peers    (works beside it, in the same files)"));
         }
         Exit::Interrupted | Exit::Terminated => step(&resume),
-        Exit::Planned if end.kept_reserve => {
-            step(&format!("{resume}    (once the window has reset, or with a smaller --reserve)"));
+        Exit::Planned if end.reserved_window.is_some() => {
+            step(&format!("{resume}    (once that window has reset, or with a smaller --reserve)"));
         }
         Exit::Planned if end.work_done => step("git log    (the work was reported done: look it over)"),
         _ => match end.kill_switch {

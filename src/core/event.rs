@@ -271,8 +271,8 @@ pub struct RunEnd {
     pub peers: Vec<PeerSession>,
     /// A session reported that there is nothing left to do.
     pub work_done: bool,
-    /// `--reserve` ended the run: a usage window has to reset first.
-    pub kept_reserve: bool,
+    /// The usage window that `--reserve` ended the run for: it has to reset first.
+    pub reserved_window: Option<String>,
     /// The signal or command that asked for the end.
     pub stopped_by: Option<&'static str>,
     /// Completed iterations.

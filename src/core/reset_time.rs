@@ -238,7 +238,7 @@ impl Stated {
                 at += 1;
             } else if let (4, Ok(year), true) = (word.len(), word.parse::<i16>(), stated.day.is_some()) {
                 once(&mut stated.year, year)?;
-            } else if let ("today" | "tomorrow", _) = (word, ()) {
+            } else if matches!(word, "today" | "tomorrow") {
                 once(&mut stated.days_ahead, i64::from(word == "tomorrow"))?;
             } else if let (10, Ok(date)) = (word.len(), word.parse::<Date>()) {
                 once(&mut stated.day, (date.month(), date.day()))?;

@@ -401,14 +401,14 @@ impl Run {
             format!("usage window {} is {used:.0} % used, --reserve {reserve} keeps the rest", full.name);
         effects.publish(RunEvent::ReserveReached {
             iteration,
-            window: full.name,
+            window: full.name.clone(),
             utilization: full.utilization,
             resets_at: full.resets_at,
             reserve,
         });
         let mut end = self.end(now);
         end.detail = Some(detail);
-        end.kept_reserve = true;
+        end.reserved_window = Some(full.name);
         self.close(end, effects);
         true
     }
@@ -613,7 +613,7 @@ impl Run {
             forbidden: None,
             peers: Vec::new(),
             work_done: self.work_done,
-            kept_reserve: false,
+            reserved_window: None,
             stopped_by: self.stop.map(|(_, by)| by),
             iterations: self.iterations,
             sessions: self.sessions.clone(),

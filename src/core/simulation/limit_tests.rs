@@ -260,7 +260,7 @@ fn a_reserve_ends_the_run_as_planned() {
     };
     let world = run(10.0, vec![reads((0.5, 3600), (0.3, 90_000)), reads((0.92, 3600), (0.3, 90_000))]);
     world.ended(None, 2, "usage window five_hour is 92 % used, --reserve 10 keeps the rest");
-    assert!(world.end().kept_reserve && world.end().failure_class.is_none());
+    assert!(world.end().reserved_window.is_some() && world.end().failure_class.is_none());
     assert!(world.published.iter().any(|event| matches!(
         event,
         RunEvent::ReserveReached { iteration: 3, window, resets_at: Some(at), .. }
