@@ -178,7 +178,7 @@ impl Evidence {
                     self.stopped_tasks.insert(id.clone());
                 }
             }
-            Fact::Denied { tool } => self.denied.push(tool.clone()),
+            Fact::Denied { tool, .. } => self.denied.push(tool.clone()),
             Fact::Result(result) => {
                 for tool in &result.denied_tools {
                     if !self.denied.contains(tool) {
@@ -363,8 +363,10 @@ mod tests {
 
         let denied_in_result =
             TurnResult { denied_tools: vec!["Bash".to_owned(), "Write".to_owned()], ..TurnResult::default() };
-        let evidence =
-            of(&[Fact::Denied { tool: "Bash".to_owned() }, Fact::Result(Box::new(denied_in_result))]);
+        let evidence = of(&[
+            Fact::Denied { tool: "Bash".to_owned(), id: None },
+            Fact::Result(Box::new(denied_in_result)),
+        ]);
         assert_eq!(evidence.denied, ["Bash", "Write"]);
     }
 

@@ -523,7 +523,7 @@ fn publish_fact(attempt: u32, fact: &Fact, effects: &mut Effects) {
         Fact::Text { text, sub_agent } => {
             RunEvent::TextWritten { text: text.chars().take(400).collect(), sub_agent: *sub_agent }
         }
-        Fact::ToolStarted { name, summary, sub_agent } => {
+        Fact::ToolStarted { name, summary, sub_agent, .. } => {
             RunEvent::ToolUsed { name: name.clone(), summary: summary.clone(), sub_agent: *sub_agent }
         }
         Fact::ApiRetry(retry) => RunEvent::ApiRetry {

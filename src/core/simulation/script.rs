@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::core::evidence::{AttemptEnd, Exit};
 use crate::core::fact::{ApiRetry, Fact, Initialised, ModelUsage, RateLimit, TurnResult};
 use crate::core::published::Tokens;
+use crate::core::stuck::call::Call;
 
 /// One thing an attempt does.
 #[derive(Debug)]
@@ -78,7 +79,12 @@ impl Attempt {
     }
 
     pub(super) fn tool(self, name: &str) -> Self {
-        self.say(Fact::ToolStarted { name: name.to_owned(), summary: String::new(), sub_agent: false })
+        self.say(Fact::ToolStarted {
+            name: name.to_owned(),
+            summary: String::new(),
+            sub_agent: false,
+            call: Call::default(),
+        })
     }
 
     pub(super) fn usage(self, message_id: &str, output: u64) -> Self {
@@ -95,7 +101,7 @@ impl Attempt {
     }
 
     pub(super) fn denied(self, tool: &str) -> Self {
-        self.say(Fact::Denied { tool: tool.to_owned() })
+        self.say(Fact::Denied { tool: tool.to_owned(), id: None })
     }
 
     pub(super) fn retries_in(self, seconds: u32) -> Self {
