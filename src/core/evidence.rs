@@ -41,6 +41,8 @@ pub enum StopCause {
     ExitGrace,
     /// The operator asked for it.
     Operator,
+    /// It went round in circles.
+    Stuck,
 }
 
 /// Why a process could not be started.
@@ -133,6 +135,8 @@ pub struct Evidence {
     pub longest_gap: Duration,
     /// Why we ended it.
     pub stop_cause: Option<StopCause>,
+    /// With [`StopCause::Stuck`]: what repeated itself.
+    pub circle: Option<String>,
     /// How it ended.
     pub end: AttemptEnd,
     /// What the transcript says afterwards.

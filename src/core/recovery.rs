@@ -149,7 +149,7 @@ pub fn decide(
         Class::UnknownError if failed_without_a_turn(evidence) => {
             same_again(outcome.class, history, policy, why)
         }
-        Class::ContextFull | Class::PolicyRefusal | Class::NoSession => {
+        Class::ContextFull | Class::PolicyRefusal | Class::NoSession | Class::Stuck => {
             fresh_once(outcome.class, history, why)
         }
         // Look again: with messages in it the conversation is resumed, else it gets a new id (H03, H13).

@@ -81,6 +81,8 @@ pub struct Limits {
     /// `--escalation-timeout` under `--autonomy autonomous-gated`: a question nobody answers for so long takes
     /// its first option. `None` = a question ends the run.
     pub answer_after: Option<Duration>,
+    /// `stuck-detection`: a turn that goes round in circles is stopped.
+    pub stuck_detection: bool,
     /// Recovery of turns.
     pub recovery: Policy,
     /// `--peer-grace`.
@@ -493,6 +495,9 @@ impl Run {
                 Some(verification) if fired.switch == KillSwitch::FailedWave => {
                     Fired { detail: format!("--verify failed: {}", verification.ended), ..fired }
                 }
+                _ if fired.switch == KillSwitch::Spiral && end.spiral => {
+                    Fired { detail: format!("went round in circles: {}", end.why), ..fired }
+                }
                 _ => fired,
             })
         };
@@ -508,7 +513,7 @@ impl Run {
         match fired {
             Some(fired) => {
                 let failure = failure
-                    .or_else(|| stall.as_ref().map(|_| end.class))
+                    .or_else(|| (stall.is_some() || end.spiral).then_some(end.class))
                     .map(|class| (class, end.needs_person));
                 self.finish(now, Some(fired), failure, effects);
             }

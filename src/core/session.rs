@@ -15,7 +15,7 @@ use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Verification, Work};
 use super::session_report::{BlockedOn, ReportStatus, SessionReport};
 use super::time::{Now, TimerKind};
-use super::turn::{LaunchContext, Shared, Turn, TurnEnd};
+use super::turn::{Circles, LaunchContext, Shared, Turn, TurnEnd};
 
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +28,8 @@ pub(super) struct SessionEnd {
     pub(super) stall: Option<Stall>,
     pub(super) needs_person: bool,
     pub(super) aborted: bool,
+    /// It went round in circles and nothing helped.
+    pub(super) spiral: bool,
 }
 
 /// Where a session stands.
@@ -90,7 +92,8 @@ impl Session {
             continued: conversation.used,
             tasks: context.tasks.iter().map(|task| task.title.clone()).collect(),
         });
-        let turn = Turn::begin(1, first, &conversation, shared);
+        let circles = Circles::new(shared.limits.stuck_detection, context.mode);
+        let turn = Turn::begin(1, first, &conversation, circles, shared);
         Session {
             context,
             conversation,
@@ -263,7 +266,8 @@ impl Session {
                     && shared.stop < Some(StopLevel::Interrupt);
                 if ask_again {
                     self.turns += 1;
-                    self.turn = Turn::begin(self.turns, Purpose::Close, &self.conversation, shared);
+                    let circles = self.turn.take_circles();
+                    self.turn = Turn::begin(self.turns, Purpose::Close, &self.conversation, circles, shared);
                 } else {
                     self.finish_work(shared);
                 }
@@ -274,6 +278,19 @@ impl Session {
             {
                 self.finish_work(shared);
             }
+            // It counts, as a hang does that could not be healed.
+            TurnEnd::Spiral { why } => self.finish(
+                SessionEnd {
+                    completed: true,
+                    class: Class::Stuck,
+                    why,
+                    stall: None,
+                    needs_person: false,
+                    aborted: false,
+                    spiral: true,
+                },
+                shared,
+            ),
             TurnEnd::Failed { class, why, stall } => self.finish(
                 SessionEnd {
                     // A hang that could not be healed counts, as upstream counts it (design §4).
@@ -283,11 +300,20 @@ impl Session {
                     stall,
                     needs_person: false,
                     aborted: false,
+                    spiral: false,
                 },
                 shared,
             ),
             TurnEnd::NeedsPerson { class, why } => self.finish(
-                SessionEnd { completed: false, class, why, stall: None, needs_person: true, aborted: false },
+                SessionEnd {
+                    completed: false,
+                    class,
+                    why,
+                    stall: None,
+                    needs_person: true,
+                    aborted: false,
+                    spiral: false,
+                },
                 shared,
             ),
             TurnEnd::Aborted => self.finish(
@@ -298,6 +324,7 @@ impl Session {
                     stall: None,
                     needs_person: false,
                     aborted: true,
+                    spiral: false,
                 },
                 shared,
             ),
@@ -341,6 +368,7 @@ impl Session {
                 stall: None,
                 needs_person: false,
                 aborted: false,
+                spiral: false,
             };
             self.finish(end, shared);
             return;
@@ -385,6 +413,7 @@ impl Session {
                 stall: None,
                 needs_person,
                 aborted: false,
+                spiral: false,
             },
             shared,
         );
@@ -403,7 +432,8 @@ impl Session {
         self.report = None;
         self.report_source = ReportSource::Derived;
         self.stage = Stage::Working;
-        self.turn = Turn::begin(self.turns, Purpose::Answer, &self.conversation, shared);
+        let circles = self.turn.take_circles();
+        self.turn = Turn::begin(self.turns, Purpose::Answer, &self.conversation, circles, shared);
     }
 
     fn finish(&mut self, end: SessionEnd, shared: &mut Shared<'_>) {
@@ -451,6 +481,9 @@ impl Session {
             agents_started: self.agents_started,
             agents_failed: self.agents_failed,
         });
+        if end.spiral {
+            self.checked.spiral = Some(self.checked.spiral.unwrap_or(0) + 1);
+        }
         let closing = Closing {
             fields: self.counted().map(|report| next_session::state_fields(&report)).unwrap_or_default(),
             hand_over: self.context.hand_over.after(&self.conversation.id, self.report.as_ref()),

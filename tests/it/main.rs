@@ -33,4 +33,6 @@ mod resume;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod stuck;
+#[cfg(test)]
 mod support;

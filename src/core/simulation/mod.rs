@@ -10,6 +10,7 @@ mod model_tests;
 mod oracle;
 mod peer_tests;
 mod script;
+mod stuck_tests;
 mod turn_tests;
 mod work_tests;
 
@@ -64,6 +65,7 @@ fn limits() -> Limits {
         autonomy: Autonomy::Advisory,
         confidence_floor: 0.5,
         answer_after: None,
+        stuck_detection: true,
         recovery: Policy { backoff: vec![secs(5), secs(30)], max_wait: secs(6 * 3600) },
         peer_grace: secs(300),
         allow_peers: false,
