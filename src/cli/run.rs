@@ -321,6 +321,7 @@ pub(super) fn limits(settings: &Settings) -> Limits {
         answer_after: (settings.stop_rules.autonomy == Autonomy::AutonomousGated
             && !settings.deadlines.escalation.is_zero())
         .then_some(settings.deadlines.escalation),
+        stuck_detection: settings.stop_rules.stuck_detection,
         recovery: Policy {
             backoff: settings.deadlines.turn_backoff.clone(),
             heals: settings.deadlines.heal_backoff.clone(),

@@ -38,9 +38,14 @@ impl Running {
         }
     }
 
-    /// A background agent still works, and nobody asked for an end.
+    /// A background agent still works, and nothing asked for an end.
     pub(super) fn waits_for_agents(&self) -> bool {
-        !self.evidence.agents_running.is_empty() && self.evidence.stop_cause != Some(StopCause::Operator)
+        !self.evidence.agents_running.is_empty() && !self.is_interrupted()
+    }
+
+    /// The turn was asked to end, by the operator or because it goes round in circles.
+    pub(super) fn is_interrupted(&self) -> bool {
+        matches!(self.evidence.stop_cause, Some(StopCause::Operator | StopCause::Stuck))
     }
 
     pub(super) fn close_input(&mut self, shared: &mut Shared<'_>) {
@@ -111,7 +116,8 @@ impl Running {
                 }
             }
             TimerKind::InterruptGrace => {
-                if !self.result_seen && self.evidence.stop_cause == Some(StopCause::Operator) {
+                if !self.result_seen && self.is_interrupted() {
+                    // The cause that is noted stays.
                     self.end(StopCause::Operator, StopStep::Terminate, shared);
                 }
             }

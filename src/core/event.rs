@@ -21,6 +21,7 @@ use super::published::{
 use super::resources::ResourceVerdict;
 use super::session_report::SessionReport;
 use super::signals::Signals;
+use super::stuck::ladder::Circle;
 use super::suitability::{RunOutcome, Verdict};
 use super::task::Task;
 use super::time::{TimerId, TimerKind};
@@ -188,6 +189,8 @@ pub struct Launch {
     pub hand_over: HandOver,
     /// [`Purpose::Answer`]: the question and what is answered.
     pub answer: Option<Answer>,
+    /// [`Purpose::Nudge`], or a new conversation after it: the circle that is to be broken.
+    pub circle: Option<Circle>,
 }
 
 /// A question a session was blocked on, and its answer.

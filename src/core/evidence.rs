@@ -41,6 +41,8 @@ pub enum StopCause {
     ExitGrace,
     /// The operator asked for it.
     Operator,
+    /// It went round in circles.
+    Stuck,
 }
 
 /// Why a process could not be started.
@@ -133,6 +135,8 @@ pub struct Evidence {
     pub longest_gap: Duration,
     /// Why we ended it.
     pub stop_cause: Option<StopCause>,
+    /// With [`StopCause::Stuck`]: what repeated itself.
+    pub circle: Option<String>,
     /// How it ended.
     pub end: AttemptEnd,
     /// What the transcript says afterwards.
@@ -178,7 +182,7 @@ impl Evidence {
                     self.stopped_tasks.insert(id.clone());
                 }
             }
-            Fact::Denied { tool } => self.denied.push(tool.clone()),
+            Fact::Denied { tool, .. } => self.denied.push(tool.clone()),
             Fact::Result(result) => {
                 for tool in &result.denied_tools {
                     if !self.denied.contains(tool) {
@@ -366,8 +370,10 @@ mod tests {
 
         let denied_in_result =
             TurnResult { denied_tools: vec!["Bash".to_owned(), "Write".to_owned()], ..TurnResult::default() };
-        let evidence =
-            of(&[Fact::Denied { tool: "Bash".to_owned() }, Fact::Result(Box::new(denied_in_result))]);
+        let evidence = of(&[
+            Fact::Denied { tool: "Bash".to_owned(), id: None },
+            Fact::Result(Box::new(denied_in_result)),
+        ]);
         assert_eq!(evidence.denied, ["Bash", "Write"]);
     }
 

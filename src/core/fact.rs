@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::published::Tokens;
+use super::stuck::call::{Call, Outcome};
 
 /// One finding.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +32,8 @@ pub enum Fact {
         summary: String,
         /// By a sub-agent.
         sub_agent: bool,
+        /// The call as it can be compared with others.
+        call: Call,
     },
     /// The result of a tool call.
     ToolEnded {
@@ -38,6 +41,8 @@ pub enum Fact {
         is_error: bool,
         /// Of a sub-agent.
         sub_agent: bool,
+        /// The result as it can be compared with others.
+        outcome: Outcome,
     },
     /// Tokens of one model message, as far as known while it runs. An estimate; a result settles it.
     Usage {
@@ -77,6 +82,8 @@ pub enum Fact {
     Denied {
         /// The tool.
         tool: String,
+        /// The call, where the CLI names it.
+        id: Option<String>,
     },
     /// The end of a turn, as the CLI sees it.
     Result(Box<TurnResult>),
@@ -188,6 +195,8 @@ pub struct TurnResult {
     pub structured_output: Option<Value>,
     /// Model turns.
     pub num_turns: Option<u64>,
+    /// The command that the CLI answered by itself, such as `compact` (claude-code §3).
+    pub local_command: Option<String>,
     /// Tools whose calls were denied.
     pub denied_tools: Vec<String>,
     /// Running total of the conversation, in dollars.

@@ -76,6 +76,11 @@ fn of_error_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
     if by_operator && (terminal.starts_with("aborted") || subtype == "error_during_execution") {
         return Outcome::new(Class::KilledByDriver, 1.0, "interrupted on request");
     }
+    if evidence.stop_cause == Some(StopCause::Stuck)
+        && (terminal.starts_with("aborted") || subtype == "error_during_execution")
+    {
+        return of_circle(evidence);
+    }
     // Both can hold: a full context whose compaction met a limit waits first (field-reports G09).
     let limit = limit_words(evidence);
     if evidence.rejected_window().is_some() || error_code == "usage_limit_reached" || limit.is_some() {
@@ -157,6 +162,10 @@ fn of_api_failure(
 
 /// A result that does not say it is an error. Success is a claim; it is checked.
 fn of_good_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
+    // Answered without the model, and that is all there was to do (claude-code §3).
+    if result.local_command.as_deref() == Some("compact") {
+        return Outcome::new(Class::Ok, 1.0, "the conversation is compacted");
+    }
     let stop = result.stop_reason.as_deref().unwrap_or_default();
     let text = if result.text.trim().is_empty() { evidence.text.trim() } else { result.text.trim() };
     if text.starts_with("Unknown command:") && evidence.tool_calls == 0 {
@@ -203,12 +212,18 @@ fn of_good_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
     Outcome::new(Class::Ok, 1.0, "the result says success")
 }
 
+/// We ended it because it went round in circles.
+fn of_circle(evidence: &Evidence) -> Outcome {
+    Outcome::new(Class::Stuck, 1.0, evidence.circle.as_deref().unwrap_or("it went round in circles"))
+}
+
 /// No result came: what we did, then what the transcript and stderr say, then how the process ended.
 fn without_result(evidence: &Evidence) -> Outcome {
     match evidence.stop_cause {
         Some(StopCause::Operator) => {
             return Outcome::new(Class::KilledByDriver, 1.0, "stopped on request");
         }
+        Some(StopCause::Stuck) => return of_circle(evidence),
         Some(StopCause::FirstOutput) => {
             return Outcome::new(Class::StartupHang, 1.0, "not one line came in time")
                 .because(stderr_or(evidence, "stderr is empty"));

@@ -32,9 +32,11 @@ pub mod run;
 pub mod selector;
 mod session;
 pub mod session_report;
+mod shell_words;
 pub mod signals;
 #[cfg(test)]
 mod simulation;
+pub mod stuck;
 pub mod suitability;
 pub mod task;
 pub mod time;

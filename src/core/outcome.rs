@@ -64,6 +64,8 @@ pub enum Class {
     KilledByOther,
     /// The session cannot go on without a person's answer (ours; design §3, exit code 24).
     Blocked,
+    /// It went round in circles (ours; design §6, recovery §10.3).
+    Stuck,
     /// None of these.
     UnknownError,
 }
@@ -101,6 +103,7 @@ impl Class {
             Class::KilledByDriver => "killed_by_driver",
             Class::KilledByOther => "killed_by_other",
             Class::Blocked => "blocked",
+            Class::Stuck => "stuck",
             Class::UnknownError => "unknown_error",
         }
     }

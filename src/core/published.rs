@@ -47,6 +47,10 @@ pub enum Purpose {
     Close,
     /// Go on with the answer to a question the session was blocked on.
     Answer,
+    /// Try something different: it went round in circles.
+    Nudge,
+    /// Compact the conversation (`/compact`), which is no work.
+    Compact,
 }
 
 /// Where the session report came from.

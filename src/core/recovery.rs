@@ -138,7 +138,7 @@ pub fn decide(
         Class::UnknownError if failed_without_a_turn(evidence) => {
             same_again(outcome.class, history, policy, why)
         }
-        Class::ContextFull | Class::PolicyRefusal | Class::NoSession => {
+        Class::ContextFull | Class::PolicyRefusal | Class::NoSession | Class::Stuck => {
             fresh_once(outcome.class, history, why)
         }
         // Look again: with messages in it the conversation is resumed, else it gets a new id (H03, H13).
@@ -202,6 +202,7 @@ pub fn heal(outcome: &Outcome, evidence: &Evidence, policy: &Policy, used: u32) 
         | Class::BinaryMissing
         | Class::Disk
         | Class::Blocked
+        | Class::Stuck
         | Class::KilledByDriver => false,
     };
     let after = *policy.heals.get(used as usize).filter(|_| passes)?;

@@ -83,6 +83,8 @@ pub struct Limits {
     /// `--escalation-timeout` under `--autonomy autonomous-gated`: a question nobody answers for so long takes
     /// its first option. `None` = a question ends the run.
     pub answer_after: Option<Duration>,
+    /// `stuck-detection`: a turn that goes round in circles is stopped.
+    pub stuck_detection: bool,
     /// Recovery of turns.
     pub recovery: Policy,
     /// `--peer-grace`.
@@ -543,6 +545,9 @@ impl Run {
                 Some(verification) if fired.switch == KillSwitch::FailedWave => {
                     Fired { detail: format!("--verify failed: {}", verification.ended), ..fired }
                 }
+                _ if fired.switch == KillSwitch::Spiral && end.spiral => {
+                    Fired { detail: format!("went round in circles: {}", end.why), ..fired }
+                }
                 _ => fired,
             })
         };
@@ -558,7 +563,7 @@ impl Run {
         match fired {
             Some(fired) => {
                 let failure = failure
-                    .or_else(|| stall.as_ref().map(|_| end.class))
+                    .or_else(|| (stall.is_some() || end.spiral).then_some(end.class))
                     .map(|class| (class, end.needs_person));
                 self.finish(now, Some(fired), failure, effects);
             }

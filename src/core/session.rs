@@ -16,7 +16,7 @@ use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Verificatio
 use super::run::OpenLimit;
 use super::session_report::{BlockedOn, ReportStatus, SessionReport};
 use super::time::{Now, TimerKind};
-use super::turn::{LaunchContext, Shared, Turn, TurnEnd};
+use super::turn::{Circles, LaunchContext, Shared, Turn, TurnEnd};
 
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +29,8 @@ pub(super) struct SessionEnd {
     pub(super) stall: Option<Stall>,
     pub(super) needs_person: bool,
     pub(super) aborted: bool,
+    /// It went round in circles and nothing helped.
+    pub(super) spiral: bool,
 }
 
 /// Where a session stands.
@@ -92,9 +94,10 @@ impl Session {
             continued: conversation.used,
             tasks: context.tasks.iter().map(|task| task.title.clone()).collect(),
         });
+        let circles = Circles::new(shared.limits.stuck_detection, context.mode);
         let turn = match open_limit {
-            Some(limit) => Turn::begin_limited(1, first, &conversation, limit, shared),
-            None => Turn::begin(1, first, &conversation, shared),
+            Some(limit) => Turn::begin_limited(1, first, &conversation, limit, circles, shared),
+            None => Turn::begin(1, first, &conversation, circles, shared),
         };
         Session {
             context,
@@ -269,7 +272,8 @@ impl Session {
                     && shared.stop < Some(StopLevel::Interrupt);
                 if ask_again {
                     self.turns += 1;
-                    self.turn = Turn::begin(self.turns, Purpose::Close, &self.conversation, shared);
+                    let circles = self.turn.take_circles();
+                    self.turn = Turn::begin(self.turns, Purpose::Close, &self.conversation, circles, shared);
                 } else {
                     self.finish_work(shared);
                 }
@@ -280,6 +284,19 @@ impl Session {
             {
                 self.finish_work(shared);
             }
+            // It counts, as a hang does that could not be healed.
+            TurnEnd::Spiral { why } => self.finish(
+                SessionEnd {
+                    completed: true,
+                    class: Class::Stuck,
+                    why,
+                    stall: None,
+                    needs_person: false,
+                    aborted: false,
+                    spiral: true,
+                },
+                shared,
+            ),
             TurnEnd::Failed { class, why, stall } => self.finish(
                 SessionEnd {
                     // A hang that could not be healed counts, as upstream counts it (design §4).
@@ -289,11 +306,20 @@ impl Session {
                     stall,
                     needs_person: false,
                     aborted: false,
+                    spiral: false,
                 },
                 shared,
             ),
             TurnEnd::NeedsPerson { class, why } => self.finish(
-                SessionEnd { completed: false, class, why, stall: None, needs_person: true, aborted: false },
+                SessionEnd {
+                    completed: false,
+                    class,
+                    why,
+                    stall: None,
+                    needs_person: true,
+                    aborted: false,
+                    spiral: false,
+                },
                 shared,
             ),
             TurnEnd::Aborted => self.finish(
@@ -304,6 +330,7 @@ impl Session {
                     stall: None,
                     needs_person: false,
                     aborted: true,
+                    spiral: false,
                 },
                 shared,
             ),
@@ -347,6 +374,7 @@ impl Session {
                 stall: None,
                 needs_person: false,
                 aborted: false,
+                spiral: false,
             };
             self.finish(end, shared);
             return;
@@ -391,6 +419,7 @@ impl Session {
                 stall: None,
                 needs_person,
                 aborted: false,
+                spiral: false,
             },
             shared,
         );
@@ -409,7 +438,8 @@ impl Session {
         self.report = None;
         self.report_source = ReportSource::Derived;
         self.stage = Stage::Working;
-        self.turn = Turn::begin(self.turns, Purpose::Answer, &self.conversation, shared);
+        let circles = self.turn.take_circles();
+        self.turn = Turn::begin(self.turns, Purpose::Answer, &self.conversation, circles, shared);
     }
 
     fn finish(&mut self, end: SessionEnd, shared: &mut Shared<'_>) {
@@ -457,6 +487,9 @@ impl Session {
             agents_started: self.agents_started,
             agents_failed: self.agents_failed,
         });
+        if end.spiral {
+            self.checked.spiral = Some(self.checked.spiral.unwrap_or(0) + 1);
+        }
         let closing = Closing {
             fields: self.counted().map(|report| next_session::state_fields(&report)).unwrap_or_default(),
             hand_over: self.context.hand_over.after(&self.conversation.id, self.report.as_ref()),
@@ -529,7 +562,7 @@ fn publish_fact(attempt: u32, fact: &Fact, effects: &mut Effects) {
         Fact::Text { text, sub_agent } => {
             RunEvent::TextWritten { text: text.chars().take(400).collect(), sub_agent: *sub_agent }
         }
-        Fact::ToolStarted { name, summary, sub_agent } => {
+        Fact::ToolStarted { name, summary, sub_agent, .. } => {
             RunEvent::ToolUsed { name: name.clone(), summary: summary.clone(), sub_agent: *sub_agent }
         }
         Fact::ApiRetry(retry) => RunEvent::ApiRetry {

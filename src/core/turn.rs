@@ -22,6 +22,9 @@ use super::task::Task;
 use super::time::{Now, TimerId, TimerKind};
 use super::transcript_digest::{Resumable, TranscriptDigest};
 use super::usage::UsageWindows;
+pub(super) use circles::Circles;
+
+mod circles;
 
 /// From an interrupt to its result; then the process is terminated (recovery §8.3: SIGINT, 10 s, SIGTERM).
 const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
@@ -97,6 +100,11 @@ pub(super) enum TurnEnd {
     },
     /// A person has to act.
     NeedsPerson { class: Class, why: String },
+    /// It went round in circles and nothing helped.
+    Spiral {
+        /// What it was doing.
+        why: String,
+    },
     /// The operator stopped it.
     Aborted,
 }
@@ -126,6 +134,7 @@ pub(super) struct Turn {
     offset: Option<u64>,
     phase: Phase,
     history: History,
+    circles: Circles,
     pub(super) attempts: u32,
     /// Calls denied in all its attempts.
     pub(super) denials: usize,
@@ -143,10 +152,11 @@ impl Turn {
         number: u32,
         purpose: Purpose,
         conversation: &Conversation,
+        circles: Circles,
         shared: &mut Shared<'_>,
     ) -> Self {
         shared.effects.push(Effect::Inspect { session_id: conversation.id.clone(), offset: None });
-        Self::new(number, purpose, shared)
+        Self::new(number, purpose, circles, shared)
     }
 
     /// Begins a turn with the rest of a wait that a run before could not finish. A wait that is over, or longer
@@ -156,19 +166,20 @@ impl Turn {
         purpose: Purpose,
         conversation: &Conversation,
         limit: OpenLimit,
+        circles: Circles,
         shared: &mut Shared<'_>,
     ) -> Self {
         let rest = shared.now.until_wall(limit.until);
         if rest.is_zero() || rest > shared.limits.recovery.max_wait {
-            return Self::begin(number, purpose, conversation, shared);
+            return Self::begin(number, purpose, conversation, circles, shared);
         }
-        let mut turn = Self::new(number, purpose, shared);
+        let mut turn = Self::new(number, purpose, circles, shared);
         turn.history.limits.waited(limit.window.as_deref(), rest);
         turn.wait_until(limit, shared);
         turn
     }
 
-    fn new(number: u32, purpose: Purpose, shared: &mut Shared<'_>) -> Self {
+    fn new(number: u32, purpose: Purpose, circles: Circles, shared: &mut Shared<'_>) -> Self {
         shared.books.ledger.begin_turn();
         Turn {
             number,
@@ -177,6 +188,7 @@ impl Turn {
             offset: None,
             phase: Phase::Before,
             history: History::default(),
+            circles,
             attempts: 0,
             denials: 0,
             agents_started: 0,
@@ -249,7 +261,8 @@ impl Turn {
             }
             self.offset = Some(0);
             // "Go on", or an answer, says nothing to a conversation that does not know what it is about.
-            if matches!(self.prompt, Purpose::Continue | Purpose::Answer) {
+            if matches!(self.prompt, Purpose::Continue | Purpose::Answer | Purpose::Nudge | Purpose::Compact)
+            {
                 self.prompt = Purpose::Reconcile;
             }
         } else if !resume && digest.exists {
@@ -261,6 +274,7 @@ impl Turn {
         let epoch = shared.books.next_epoch();
         self.attempts += 1;
         conversation.used = true;
+        self.circles.begin_attempt();
         shared.books.ledger.begin_attempt(&conversation.id, resume);
         let spend = shared.books.ledger.run();
         shared.effects.push(Effect::Launch(Box::new(Launch {
@@ -285,6 +299,7 @@ impl Turn {
             tasks: context.tasks.clone(),
             hand_over: context.hand_over.clone(),
             answer: context.answer.clone(),
+            circle: self.circles.circle.clone(),
         })));
         shared.effects.arm(TimerKind::FirstOutput, epoch, shared.limits.first_output_timeout);
         shared.effects.arm(TimerKind::Turn, epoch, shared.limits.turn_timeout);
@@ -333,7 +348,7 @@ impl Turn {
             {
                 running.result_seen = false;
                 shared.effects.arm(TimerKind::Stall, running.epoch, shared.limits.stall_timeout);
-                if running.evidence.stop_cause == Some(StopCause::Operator) {
+                if running.is_interrupted() {
                     shared.effects.arm(TimerKind::InterruptGrace, running.epoch, INTERRUPT_GRACE);
                 }
             }
@@ -350,6 +365,7 @@ impl Turn {
                 shared.effects.arm(TimerKind::ExitGrace, running.epoch, shared.limits.exit_grace);
             }
         }
+        self.circles.look(fact, running, shared);
     }
 
     /// A timer of the running attempt, or of a pause.
@@ -411,6 +427,7 @@ impl Turn {
     /// The machine slept: that time proves nothing (field-reports L01). The deadlines move, and a timer that
     /// ran out meanwhile finds that it is too early.
     pub(super) fn suspended(&mut self, asleep: Duration, shared: &mut Shared<'_>) {
+        self.circles.slept(asleep);
         if let Phase::Running(running) = &mut self.phase {
             running.evidence.sign_of_life(shared.now);
             running.first_line_due = shared.now.mono + shared.limits.first_output_timeout;
@@ -524,6 +541,10 @@ impl Turn {
         self.denials += evidence.denied.len();
         self.agents_started += evidence.agents_started;
         self.agents_failed += evidence.agents_failed;
+        if self.is_step(&outcome) {
+            self.evidence = evidence;
+            return self.step(&outcome, conversation, shared);
+        }
         let policy = &shared.limits.recovery;
         let action = recovery::decide(
             shared.now,
@@ -540,11 +561,21 @@ impl Turn {
         match action {
             Action::Accept { why } => Some(TurnEnd::Done { class: outcome.class, why }),
             Action::NeedsPerson { class, why } => Some(TurnEnd::NeedsPerson { class, why }),
+            // Who asked for the end gets it.
+            Action::GiveUp { .. }
+                if outcome.class == Class::Stuck && shared.stop >= Some(StopLevel::Interrupt) =>
+            {
+                Some(TurnEnd::Aborted)
+            }
             Action::GiveUp { why } => {
                 if self.healed(&outcome, &why, conversation, shared) {
                     return None;
                 }
-                Some(TurnEnd::Failed { class: outcome.class, why, stall })
+                Some(self.gave_up_on_circle(outcome.class, &why).unwrap_or(TurnEnd::Failed {
+                    class: outcome.class,
+                    why,
+                    stall,
+                }))
             }
             // Who asked for an end does not wait hours for a limit, whichever of the two came first.
             Action::WaitForLimit(_) if shared.stop.is_some() => Some(TurnEnd::Aborted),
@@ -561,10 +592,15 @@ impl Turn {
             Action::Again { prompt, fresh, after, why } => {
                 let session_id = conversation.id.clone();
                 if fresh && !conversation.renew(shared.effects) {
-                    return Some(TurnEnd::Failed { class: outcome.class, why, stall: None });
+                    return Some(self.gave_up_on_circle(outcome.class, &why).unwrap_or(TurnEnd::Failed {
+                        class: outcome.class,
+                        why,
+                        stall: None,
+                    }));
                 }
                 if fresh {
                     self.offset = None;
+                    self.hand_circle_over(outcome.class);
                 }
                 self.prompt = prompt.unwrap_or(self.prompt);
                 let action = match (prompt, fresh) {
@@ -673,7 +709,9 @@ fn hang(evidence: &Evidence, shared: &Shared<'_>) -> Option<Stall> {
         StopCause::TurnTimeout => {
             (shared.now.since(evidence.started?), shared.limits.turn_timeout, "turn-timeout")
         }
-        StopCause::FirstOutput | StopCause::ExitGrace | StopCause::Operator => return None,
+        StopCause::FirstOutput | StopCause::ExitGrace | StopCause::Operator | StopCause::Stuck => {
+            return None;
+        }
     };
     Some(Stall { seconds: took.as_secs(), threshold: limit.as_secs(), marker })
 }

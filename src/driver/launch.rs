@@ -187,6 +187,11 @@ impl Driver<'_> {
             context.question = Some(answer.question.clone());
             context.answer = Some(answer.answer.clone());
         }
+        let told = launch.purpose == Purpose::Nudge || launch.purpose == Purpose::Reconcile && !launch.resume;
+        if let Some(circle) = launch.circle.as_ref().filter(|_| told) {
+            context.cause = Some(circle.cause.clone());
+            context.do_not_retry.extend(circle.tried.iter().cloned());
+        }
         let templates = setup.repo.root.join(".autopilot").join("commands");
         let templates = Some(templates.as_path());
         let plugin = setup.session_command.as_deref();
@@ -198,6 +203,9 @@ impl Driver<'_> {
         };
         let kind = match launch.purpose {
             Purpose::Work => return Ok(work),
+            // Only so the CLI takes it as its command.
+            Purpose::Compact => return Ok("/compact".to_owned()),
+            Purpose::Nudge => Kind::Nudge,
             Purpose::Close => Kind::Close,
             Purpose::Continue => Kind::Continue,
             Purpose::Answer => Kind::Answer,

@@ -205,6 +205,7 @@ fn of_failure(failure: Class) -> Exit {
         | Class::IncompleteBackground
         | Class::StartupHang
         | Class::Stalled
+        | Class::Stuck
         | Class::HungAfterResult
         | Class::TransientApi
         | Class::PolicyRefusal

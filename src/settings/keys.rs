@@ -10,7 +10,7 @@ use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 43] = [
+pub static ALL: [&dyn Setting; 44] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -22,6 +22,7 @@ pub static ALL: [&dyn Setting; 43] = [
     &PEER_ABORT,
     &AUTONOMY,
     &CONFIDENCE_FLOOR,
+    &STUCK_DETECTION,
     &STALL_TIMEOUT,
     &FIRST_OUTPUT_TIMEOUT,
     &TURN_TIMEOUT,
@@ -213,6 +214,18 @@ pub static CONFIDENCE_FLOOR: Number<f64> = Number::new(
     1.0,
     as_it_is,
 );
+
+/// Whether circles are looked for.
+pub static STUCK_DETECTION: Choice<bool> = Choice {
+    spec: file_only(
+        "stuck-detection",
+        "AUTOPILOT_STUCK_DETECTION",
+        Group::StopRules,
+        "WHEN",
+        "Stop a turn that repeats itself: another prompt, /compact, a fresh conversation, then the kill-switch spiral",
+    ),
+    options: &[("on", true), ("off", false)],
+};
 
 /// Silence before a turn is healed.
 pub static STALL_TIMEOUT: Number<Duration> = Number::new(

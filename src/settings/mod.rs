@@ -79,6 +79,8 @@ pub struct StopRules {
     pub autonomy: Autonomy,
     /// Least confidence of a good one, 0 to 1.
     pub confidence_floor: f64,
+    /// Whether a turn that goes round in circles is stopped.
+    pub stuck_detection: bool,
 }
 
 /// How long to wait for what.

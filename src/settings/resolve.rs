@@ -100,6 +100,7 @@ pub fn resolve(
             peer_abort: r.take(&keys::PEER_ABORT)?,
             autonomy: r.take(&keys::AUTONOMY)?,
             confidence_floor: r.take(&keys::CONFIDENCE_FLOOR)?,
+            stuck_detection: r.take(&keys::STUCK_DETECTION)?,
         },
         deadlines: Deadlines {
             stall: r.take(&keys::STALL_TIMEOUT)?,

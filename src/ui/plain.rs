@@ -250,6 +250,8 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
                 Purpose::Reconcile => "go on after the interruption, doing only what is not done yet",
                 Purpose::Continue => "go on where it stopped",
                 Purpose::Answer => "go on with the first option, as nobody answered",
+                Purpose::Nudge => "try something different, as it went round in circles",
+                Purpose::Compact => "compact the conversation",
                 Purpose::Close => "hand in the session report, which is missing",
             };
             EntryText::new(Tone::Plain, format!("turn {turn}: {what}"))

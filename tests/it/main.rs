@@ -41,6 +41,8 @@ mod resume;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod stuck;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tasks;

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::core::evidence::AttemptEnd;
 use crate::core::fact::{Fact, RateLimit};
+use crate::core::stuck::call::{Call, Outcome as ToolOutcome};
 use crate::core::time::Now;
 use crate::core::transcript_digest::{ApiError, Excerpt, TranscriptDigest};
 
@@ -318,7 +319,12 @@ fn the_words_of_a_limit_come_from_structured_places_only() {
 
 #[test]
 fn a_success_is_a_claim() {
-    let tool = || Fact::ToolStarted { name: "Bash".to_owned(), summary: String::new(), sub_agent: false };
+    let tool = || Fact::ToolStarted {
+        name: "Bash".to_owned(),
+        summary: String::new(),
+        sub_agent: false,
+        call: Call::default(),
+    };
     let empty = || TurnResult { text: String::new(), ..success() };
     let stopped = |stop: &str| TurnResult { stop_reason: Some(stop.to_owned()), ..success() };
     for (facts, expected) in [
@@ -349,7 +355,7 @@ fn a_success_is_a_claim() {
         ),
         (vec![result(TurnResult { agents_killed_by_system: 1, ..success() })], Class::IncompleteBackground),
         // D04: either place names it.
-        (vec![Fact::Denied { tool: "Bash".to_owned() }, result(success())], Class::Denied),
+        (vec![Fact::Denied { tool: "Bash".to_owned(), id: None }, result(success())], Class::Denied),
         (vec![result(TurnResult { denied_tools: vec!["Write".to_owned()], ..success() })], Class::Denied),
         // D06.
         (
@@ -525,8 +531,8 @@ proptest! {
         let mut facts: Vec<Fact> = prose
             .into_iter()
             .flat_map(|(text, sub_agent)| [
-                Fact::ToolStarted { name: "Bash".to_owned(), summary: text.clone(), sub_agent },
-                Fact::ToolEnded { is_error: true, sub_agent },
+                Fact::ToolStarted { name: "Bash".to_owned(), summary: text.clone(), sub_agent, call: Call::default() },
+                Fact::ToolEnded { is_error: true, sub_agent, outcome: ToolOutcome::default() },
                 Fact::Text { text, sub_agent },
             ])
             .collect();

@@ -11,6 +11,7 @@ mod model_tests;
 mod oracle;
 mod peer_tests;
 mod script;
+mod stuck_tests;
 mod turn_tests;
 mod work_tests;
 
@@ -66,6 +67,7 @@ fn limits() -> Limits {
         autonomy: Autonomy::Advisory,
         confidence_floor: 0.5,
         answer_after: None,
+        stuck_detection: true,
         recovery: Policy {
             backoff: vec![secs(5), secs(30)],
             heals: Vec::new(),

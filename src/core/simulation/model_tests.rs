@@ -6,6 +6,7 @@ use super::script::{failed, good, out_of_turns, reported};
 use super::*;
 use crate::core::evidence::LaunchFailure;
 use crate::core::published::Tokens;
+use crate::core::stuck::call::Call;
 
 /// An event as it is drawn; which attempt and which timer it is for is said relative to what is known then.
 #[derive(Debug, Clone, Copy)]
@@ -300,7 +301,12 @@ fn fact(which: u8, amount: u64, now: Now) -> Fact {
     match which {
         0 => Fact::Initialised(super::super::fact::Initialised::default()),
         1 => Fact::Text { text: "x".to_owned(), sub_agent: amount.is_multiple_of(2) },
-        2 => Fact::ToolStarted { name: "Bash".to_owned(), summary: String::new(), sub_agent: false },
+        2 => Fact::ToolStarted {
+            name: "Bash".to_owned(),
+            summary: String::new(),
+            sub_agent: false,
+            call: Call::default(),
+        },
         3 => Fact::Usage { message_id: format!("m{}", amount % 3), tokens },
         4 => Fact::TaskStarted { id: format!("t{}", amount % 2), agent: true },
         5 => Fact::TaskEnded { id: format!("t{}", amount % 2), status: "completed".to_owned() },

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::core::evidence::{AttemptEnd, Exit};
 use crate::core::fact::{ApiRetry, Fact, Initialised, ModelUsage, RateLimit, TurnResult};
 use crate::core::published::Tokens;
+use crate::core::stuck::call::{Call, Outcome};
 
 /// One thing an attempt does.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(super) enum Step {
 pub(super) struct Attempt {
     pub(super) steps: Vec<(Duration, Step)>,
     at: Duration,
+    calls: u32,
     /// Whether there is a transcript.
     pub(super) writes: bool,
     /// Stays after its result, whatever is done to its input.
@@ -40,6 +42,7 @@ pub(super) fn attempt() -> Attempt {
     Attempt {
         steps: Vec::new(),
         at: Duration::ZERO,
+        calls: 0,
         writes: true,
         lingers: false,
         tools_until: Duration::ZERO,
@@ -78,7 +81,46 @@ impl Attempt {
     }
 
     pub(super) fn tool(self, name: &str) -> Self {
-        self.say(Fact::ToolStarted { name: name.to_owned(), summary: String::new(), sub_agent: false })
+        self.say(Fact::ToolStarted {
+            name: name.to_owned(),
+            summary: String::new(),
+            sub_agent: false,
+            call: Call::default(),
+        })
+    }
+
+    /// A tool call with its input and its result, of the main thread or of a sub-agent.
+    pub(super) fn call(
+        mut self,
+        agent: Option<&str>,
+        name: &str,
+        input: &Value,
+        is_error: bool,
+        output: &str,
+    ) -> Self {
+        self.calls += 1;
+        let (id, agent) = (Some(format!("toolu_{}", self.calls)), agent.map(str::to_owned));
+        let sub_agent = agent.is_some();
+        let summary = input["command"].as_str().unwrap_or_default().to_owned();
+        let call = Call::new(id.clone(), agent.clone(), name, input, true);
+        let outcome = Outcome::new(id, agent, output, false);
+        self.say(Fact::ToolStarted { name: name.to_owned(), summary, sub_agent, call }).say(Fact::ToolEnded {
+            is_error,
+            sub_agent,
+            outcome,
+        })
+    }
+
+    pub(super) fn fails(self, command: &str, error: &str) -> Self {
+        self.call(None, "Bash", &json!({"command": command}), true, error)
+    }
+
+    pub(super) fn reads(self, file: &str) -> Self {
+        self.call(None, "Read", &json!({"file_path": file}), false, "text")
+    }
+
+    pub(super) fn writes(self, file: &str, text: &str) -> Self {
+        self.call(None, "Write", &json!({"file_path": file, "content": text}), false, "written")
     }
 
     pub(super) fn usage(self, message_id: &str, output: u64) -> Self {
@@ -95,7 +137,7 @@ impl Attempt {
     }
 
     pub(super) fn denied(self, tool: &str) -> Self {
-        self.say(Fact::Denied { tool: tool.to_owned() })
+        self.say(Fact::Denied { tool: tool.to_owned(), id: None })
     }
 
     pub(super) fn retries_in(self, seconds: u32) -> Self {
@@ -157,6 +199,16 @@ pub(super) fn good() -> TurnResult {
         terminal_reason: Some("completed".to_owned()),
         stop_reason: Some("end_turn".to_owned()),
         text: "done".to_owned(),
+        ..TurnResult::default()
+    }
+}
+
+/// What `/compact` is answered with (claude-code §3).
+pub(super) fn compacted() -> TurnResult {
+    TurnResult {
+        subtype: Some("success".to_owned()),
+        num_turns: Some(0),
+        local_command: Some("compact".to_owned()),
         ..TurnResult::default()
     }
 }

@@ -9,6 +9,7 @@ use crate::core::fact::{
     ApiRetry, Fact, Initialised, ModelUsage, RateLimit, TurnResult, UsageByModel, UsageWindow,
 };
 use crate::core::published::Tokens;
+use crate::core::stuck::call::{Call, Outcome};
 use crate::protocol::RawJson;
 use crate::protocol::stream::{self, Anomaly, Block, Body, LimitStatus, Message, System, TaskPhase};
 
@@ -53,16 +54,18 @@ impl Translator {
                             said = true;
                             sink(Fact::Text { text: text.clone(), sub_agent });
                         }
-                        Block::ToolUse { name, input, .. } => {
+                        Block::ToolUse { id, name, input } => {
                             said = true;
                             let name = name.clone().unwrap_or_default();
                             // `StructuredOutput` is how the report is handed in, not work.
                             if name == "StructuredOutput" {
                                 continue;
                             }
-                            let input = input.as_ref().and_then(RawJson::to_value);
-                            let summary = input.as_ref().map(summarise).unwrap_or_default();
-                            sink(Fact::ToolStarted { name, summary, sub_agent });
+                            let input = input.as_ref().and_then(RawJson::to_value).unwrap_or_default();
+                            let summary = summarise(&input);
+                            let agent = message.parent_tool_use_id.clone();
+                            let call = Call::new(id.clone(), agent, &name, &input, !is_cut(&input));
+                            sink(Fact::ToolStarted { name, summary, sub_agent, call });
                         }
                         Block::Thinking | Block::Other { .. } => {}
                     }
@@ -76,7 +79,13 @@ impl Translator {
                     sink(Fact::Heartbeat);
                 }
                 for result in &user.tool_results {
-                    sink(Fact::ToolEnded { is_error: result.is_error, sub_agent });
+                    let denied = user.permissions.iter().any(|permission| {
+                        permission.tool_use_id == result.tool_use_id
+                            && permission.decision.as_deref() == Some("deny")
+                    });
+                    let agent = message.parent_tool_use_id.clone();
+                    let outcome = Outcome::new(result.tool_use_id.clone(), agent, &result.text, denied);
+                    sink(Fact::ToolEnded { is_error: result.is_error, sub_agent, outcome });
                 }
             }
             Body::Result(result) => sink(Fact::Result(Box::new(of_result(result, message)))),
@@ -121,9 +130,10 @@ fn of_system(system: &System, message: &Message) -> Fact {
             status: retry.error_status.and_then(|status| u16::try_from(status).ok()),
             error: retry.error.clone(),
         }),
-        System::PermissionDenied(denied) => {
-            Fact::Denied { tool: denied.tool_name.clone().unwrap_or_else(|| "a tool".to_owned()) }
-        }
+        System::PermissionDenied(denied) => Fact::Denied {
+            tool: denied.tool_name.clone().unwrap_or_else(|| "a tool".to_owned()),
+            id: denied.tool_use_id.clone(),
+        },
         System::Task(task) => of_task(task),
         System::BackgroundTasks(_)
         | System::Status(_)
@@ -197,6 +207,7 @@ fn of_result(result: &stream::TurnResult, message: &Message) -> TurnResult {
         text: result.text.clone().unwrap_or_default(),
         structured_output: result.structured_output.as_ref().and_then(RawJson::to_value),
         num_turns: result.num_turns,
+        local_command: result.local_command.clone(),
         denied_tools: result
             .permission_denials
             .iter()
@@ -225,6 +236,16 @@ fn tokens(tokens: stream::Tokens) -> Tokens {
 
 fn small(value: Option<u64>) -> u32 {
     value.and_then(|value| u32::try_from(value).ok()).unwrap_or_default()
+}
+
+/// Whether a text in `input` was too long for its line and is not all there.
+fn is_cut(input: &Value) -> bool {
+    match input {
+        Value::String(text) => text.ends_with(" bytes cut]"),
+        Value::Array(items) => items.iter().any(is_cut),
+        Value::Object(fields) => fields.values().any(is_cut),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// The input field that tells a person what a tool call is about.

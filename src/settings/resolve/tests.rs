@@ -58,6 +58,7 @@ fn defaults_are_those_of_the_design() {
             peer_abort: 6,
             autonomy: Autonomy::Advisory,
             confidence_floor: 0.5,
+            stuck_detection: true,
         },
         deadlines: Deadlines {
             stall: Duration::from_mins(10),
