@@ -8,6 +8,10 @@ use super::evidence::{Evidence, Exit, LaunchFailure, StopCause};
 use super::fact::TurnResult;
 use super::outcome::Class;
 
+/// Size of a transcript, in bytes, from which a refusal to resume it is taken for its size: the CLI ran out of memory
+/// and said that there is no such conversation with 103 MB, and others with 64 MiB (field-reports I15).
+const TOO_LARGE: u64 = 64 << 20;
+
 /// What ground truth says of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -47,7 +51,23 @@ pub fn judge(evidence: &Evidence) -> Outcome {
         Some(result) => of_good_result(result, evidence),
         None => without_result(evidence),
     };
-    with_exit(outcome, evidence)
+    with_transcript(with_exit(outcome, evidence), evidence)
+}
+
+/// A conversation that the CLI does not find although its file is there was not lost (field-reports H02, I15).
+fn with_transcript(outcome: Outcome, evidence: &Evidence) -> Outcome {
+    match &evidence.digest {
+        Some(digest) if outcome.class == Class::NoSession && digest.size > 0 => {
+            let mib = digest.size.div_ceil(1 << 20);
+            if digest.size >= TOO_LARGE {
+                outcome
+                    .because(format!("its transcript is still there, with {mib} MiB too large to be resumed"))
+            } else {
+                outcome.because(format!("its transcript is still there ({mib} MiB)"))
+            }
+        }
+        Some(_) | None => outcome,
+    }
 }
 
 /// A result that says it is an error, by its structured fields, then by its words.

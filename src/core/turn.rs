@@ -209,6 +209,11 @@ impl Turn {
                     stall: None,
                 });
             }
+            // Removed by a clean-up, or never written (field-reports I06, I17).
+            if !digest.exists {
+                let text = format!("conversation {} has no transcript to go on with", conversation.id);
+                shared.effects.publish(RunEvent::Warning { text });
+            }
             if !conversation.renew(shared.effects) {
                 return Some(TurnEnd::Failed {
                     class: Class::NoSession,

@@ -464,6 +464,24 @@ fn a_failure_in_the_conversation_without_a_result() {
     check(&limited, Class::UsageLimit);
 }
 
+/// Field-reports H02, I15: what is refused as unknown and is there all the same.
+#[test]
+fn a_conversation_that_is_not_found_and_still_there() {
+    let unknown = TurnResult {
+        errors: vec!["No conversation found with session ID: 5d6e".to_owned()],
+        ..subtype("error_during_execution", "")
+    };
+    for (size, words) in
+        [(0, None), (900, Some("still there (1 MiB)")), (103 << 20, Some("103 MiB too large"))]
+    {
+        let mut evidence = after(vec![result(unknown.clone())], 1);
+        evidence.digest = Some(TranscriptDigest { exists: true, size, ..TranscriptDigest::default() });
+        check(&evidence, Class::NoSession);
+        let reasons = judge(&evidence).reasons.join("; ");
+        assert!(words.map_or(!reasons.contains("transcript"), |words| reasons.contains(words)), "{reasons}");
+    }
+}
+
 fn wording() -> impl Strategy<Value = String> {
     let quoted = prop::sample::select(LIMITS.iter().chain(&ERRORS).copied().collect::<Vec<_>>());
     (
