@@ -57,8 +57,8 @@ fn d08_nobody_is_there_to_be_asked() {
             let answer = &morning.env.calls()[0]["hook_answers"][0]["response"]["hookSpecificOutput"];
             assert_eq!(answer["permissionDecision"], "deny", "{morning}");
             assert!(text(&answer["permissionDecisionReason"]).contains("No person is here"), "{answer}");
-            let used = morning.env.events().iter().map(ToString::to_string).collect::<String>();
-            assert!(used.contains("Postgres or SQLite?"), "the question is on record: {morning}");
+            let warnings = morning.events("warning").iter().map(ToString::to_string).collect::<String>();
+            assert!(warnings.contains("Postgres or SQLite?"), "the question is on record: {morning}");
         }
     }
     // A CLI without the control protocol refuses it by itself: that is a call denied.

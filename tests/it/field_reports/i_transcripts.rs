@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use super::{night, strings};
 use crate::support::invariants::{Expect, check_invariants};
 
@@ -151,7 +153,8 @@ fn i17_a_cli_that_writes_no_transcript() {
     morning.fine().judged(&["ok"; 3]);
     // Nothing is there to be resumed, and that is known before it is tried.
     assert_eq!(morning.resumed(), [false; 3], "{morning}");
-    assert_eq!(morning.run.stderr.matches("has no transcript to go on with").count(), 2, "{morning}");
+    let told = |event: &Value| super::text(&event["text"]).ends_with("has no transcript to go on with");
+    assert_eq!(morning.events("warning").into_iter().filter(told).count(), 2, "{morning}");
     for call in morning.env.calls() {
         assert!(!call["argv"].to_string().contains("no-session-persistence"), "{call}");
     }
