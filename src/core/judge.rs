@@ -237,10 +237,12 @@ fn without_result(evidence: &Evidence) -> Outcome {
                 Class::Stalled,
                 1.0,
                 "stream and transcript went silent and no tool made progress",
-            );
+            )
+            .because(last_event(evidence));
         }
         Some(StopCause::TurnTimeout) => {
-            return Outcome::new(Class::Stalled, 1.0, "the turn took longer than allowed");
+            return Outcome::new(Class::Stalled, 1.0, "the turn took longer than allowed")
+                .because(last_event(evidence));
         }
         Some(StopCause::ExitGrace) | None => {}
     }
@@ -323,6 +325,12 @@ fn with_exit(outcome: Outcome, evidence: &Evidence) -> Outcome {
         }
         _ => outcome,
     }
+}
+
+/// What was going on last, for somebody who wonders what hung.
+fn last_event(evidence: &Evidence) -> String {
+    let last = if evidence.last_event.is_empty() { "nothing" } else { evidence.last_event };
+    format!("last seen: {last}")
 }
 
 fn last_api_error(evidence: &Evidence) -> Option<(Option<String>, Option<u16>, String)> {

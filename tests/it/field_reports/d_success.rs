@@ -61,9 +61,8 @@ fn d08_nobody_is_there_to_be_asked() {
             assert!(warnings.contains("Postgres or SQLite?"), "the question is on record: {morning}");
         }
     }
-    // A CLI without the control protocol refuses it by itself: that is a call denied.
-    let morning =
-        night("plain\ninit\nask_permission AskUserQuestion {}\ntext \"Then not.\"\nreport\nresult").run();
+    // Where the rules of the CLI come first, it is a call denied.
+    let morning = night("init\nask_permission AskUserQuestion {}\ntext \"Then not.\"\nreport\nresult").run();
     morning.fine().judged(&["denied"]).because("AskUserQuestion");
 }
 

@@ -105,6 +105,31 @@ fn i10_the_end_of_the_conversation_is_lost() {
 }
 
 #[test]
+fn i11_a_huge_transcript_is_not_given_to_the_cli_again() {
+    let first = "init\ntext \"Half.\" partial\nmark here\nwait_file go\nexit 1";
+    let night = night(&format!("nth_call 1 {{\n{first}\n}}\nnth_call 2 {{\nturn\n}}"));
+    let morning = night.watched(|run| {
+        run.wait_mark(1, "here");
+        run.wait_for("the growth", |env| {
+            let path = env.transcript(&super::text(&env.calls()[0]["session_id"]));
+            let shadow =
+                env.state("shadow").join(path.strip_prefix(env.config_dir().join("projects")).unwrap());
+            for path in [shadow, path] {
+                fs::OpenOptions::new().write(true).open(path).unwrap().set_len(129 << 20).unwrap();
+            }
+            env.release("go");
+            Some(())
+        });
+    });
+    morning.fine().judged(&["unknown_error", "ok"]);
+    assert_eq!(morning.resumed(), [false, false], "{morning}");
+    let told = |event: &Value| super::text(&event["text"]).ends_with("129 MiB, too large to go on with");
+    assert!(morning.events("warning").iter().any(told), "{morning}");
+    let prompt = strings(&morning.env.calls()[1]["prompts"]).join("\n");
+    assert!(prompt.contains("Do the work.") && prompt.contains("take over"), "{prompt}");
+}
+
+#[test]
 fn i14_the_failure_stands_only_in_the_transcript() {
     let entry = |status: u16, error: &str, words: &str| {
         format!(
