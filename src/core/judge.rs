@@ -404,7 +404,9 @@ fn says_billing(words: &str) -> bool {
 }
 
 fn says_organisation(words: &str) -> bool {
-    words.to_lowercase().contains("organization has been disabled")
+    let lower = words.to_lowercase();
+    // The API's words, and what version 2.1.332 of the CLI makes of them with a key in the environment.
+    lower.contains("organization has been disabled") || lower.contains("disabled organization")
 }
 
 fn says_policy(words: &str) -> bool {

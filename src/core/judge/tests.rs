@@ -247,6 +247,7 @@ fn limits_and_failures_by_their_words() {
         (Some(400), "Credit balance too low · Add funds", Class::Billing),
         (Some(400), "Your credit balance is too low to access the Anthropic API", Class::Billing),
         (Some(400), "API Error: 400 This organization has been disabled.", Class::Auth),
+        (Some(400), "Your ANTHROPIC_API_KEY belongs to a disabled organization", Class::Auth),
         (
             Some(400),
             "unable to respond to this request, which appears to violate our Usage Policy",

@@ -147,4 +147,6 @@ fn f10_a_refusal_gets_one_fresh_session_and_then_the_end() {
 #[test]
 fn f12_the_organisation_is_disabled() {
     stops("api_error 400 \"API Error: 400 This organization has been disabled.\"", 20, "auth", "disabled");
+    let words = "Your ANTHROPIC_API_KEY belongs to a disabled organization";
+    stops(&format!("api_error 400 \"{words}\""), 20, "auth", words);
 }
