@@ -145,8 +145,9 @@ fn declared(source: &str) -> (Vec<String>, Vec<String>) {
             }
         } else if let Some(rest) = item.strip_prefix("fn ") {
             if is_test && !ignored {
-                let path = inside.iter().map(|(_, name)| format!("{name}::")).collect::<String>();
-                tests.push(path + rest.split(['(', '<']).next().unwrap_or_default());
+                let name = rest.split(['(', '<']).next().unwrap_or_default();
+                let path: Vec<&str> = inside.iter().map(|(_, name)| *name).chain([name]).collect();
+                tests.push(path.join("::"));
             }
             (is_test, ignored) = (false, false);
         } else if code == "}" && inside.last().is_some_and(|(of, _)| *of == depth) {
