@@ -133,6 +133,8 @@ pub struct Evidence {
     pub last_sign: Option<Now>,
     /// Longest silence.
     pub longest_gap: Duration,
+    /// Kind of the last finding that says what was going on; empty before the first (field-reports A02).
+    pub last_event: &'static str,
     /// Why we ended it.
     pub stop_cause: Option<StopCause>,
     /// With [`StopCause::Stuck`]: what repeated itself.
@@ -150,6 +152,7 @@ impl Evidence {
         if !matches!(fact, Fact::Anomaly { .. }) {
             self.lines += 1;
         }
+        self.last_event = kind(fact).unwrap_or(self.last_event);
         match fact {
             Fact::Initialised(init) => self.initialised = Some(init.clone()),
             Fact::Text { text, sub_agent: false } => {
@@ -239,6 +242,23 @@ impl Evidence {
     #[must_use]
     pub fn rejected_window(&self) -> Option<&RateLimit> {
         self.rejected_windows().max_by_key(|limit| limit.resets_at)
+    }
+}
+
+/// What a finding says of what was going on, in words for people.
+fn kind(fact: &Fact) -> Option<&'static str> {
+    match fact {
+        Fact::Initialised(_) => Some("start of a turn"),
+        Fact::Text { .. } => Some("text"),
+        Fact::ToolStarted { .. } => Some("tool call"),
+        Fact::ToolEnded { .. } => Some("tool result"),
+        Fact::ApiRetry(_) => Some("API retry"),
+        Fact::RateLimit(_) => Some("rate limit"),
+        Fact::ApiError { .. } => Some("API failure"),
+        Fact::TaskStarted { .. } | Fact::TaskEnded { .. } => Some("background task"),
+        Fact::Denied { .. } => Some("denied call"),
+        Fact::Result(_) => Some("result"),
+        Fact::Usage { .. } | Fact::Anomaly { .. } | Fact::Heartbeat => None,
     }
 }
 

@@ -221,8 +221,11 @@ impl TurnResult {
         if !text.is_empty() {
             return text.to_owned();
         }
-        if let Some(error) = self.errors.iter().find(|error| !error.trim().is_empty()) {
-            return error.trim().to_owned();
+        // All of them: the first may be the least telling one (field-reports K07).
+        let errors: Vec<&str> =
+            self.errors.iter().map(|error| error.trim()).filter(|error| !error.is_empty()).collect();
+        if !errors.is_empty() {
+            return errors.join("; ");
         }
         let parts: Vec<String> = [
             self.subtype.clone(),

@@ -8,6 +8,10 @@ use super::evidence::{Evidence, Exit, LaunchFailure, StopCause};
 use super::fact::TurnResult;
 use super::outcome::Class;
 
+/// Size of a transcript, in bytes, from which a refusal to resume it is taken for its size: the CLI ran out of memory
+/// and said that there is no such conversation with 103 MB, and others with 64 MiB (field-reports I15).
+const TOO_LARGE: u64 = 64 << 20;
+
 /// What ground truth says of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -47,7 +51,23 @@ pub fn judge(evidence: &Evidence) -> Outcome {
         Some(result) => of_good_result(result, evidence),
         None => without_result(evidence),
     };
-    with_exit(outcome, evidence)
+    with_transcript(with_exit(outcome, evidence), evidence)
+}
+
+/// A conversation that the CLI does not find although its file is there was not lost (field-reports H02, I15).
+fn with_transcript(outcome: Outcome, evidence: &Evidence) -> Outcome {
+    match &evidence.digest {
+        Some(digest) if outcome.class == Class::NoSession && digest.size > 0 => {
+            let mib = digest.size.div_ceil(1 << 20);
+            if digest.size >= TOO_LARGE {
+                outcome
+                    .because(format!("its transcript is still there, with {mib} MiB too large to be resumed"))
+            } else {
+                outcome.because(format!("its transcript is still there ({mib} MiB)"))
+            }
+        }
+        Some(_) | None => outcome,
+    }
 }
 
 /// A result that says it is an error, by its structured fields, then by its words.
@@ -233,10 +253,12 @@ fn without_result(evidence: &Evidence) -> Outcome {
                 Class::Stalled,
                 1.0,
                 "stream and transcript went silent and no tool made progress",
-            );
+            )
+            .because(last_event(evidence));
         }
         Some(StopCause::TurnTimeout) => {
-            return Outcome::new(Class::Stalled, 1.0, "the turn took longer than allowed");
+            return Outcome::new(Class::Stalled, 1.0, "the turn took longer than allowed")
+                .because(last_event(evidence));
         }
         Some(StopCause::ExitGrace) | None => {}
     }
@@ -351,6 +373,12 @@ fn is_prose(result: &TurnResult, evidence: &Evidence) -> bool {
     !text.is_empty() && evidence.text.trim_end().ends_with(text)
 }
 
+/// What was going on last, for somebody who wonders what hung.
+fn last_event(evidence: &Evidence) -> String {
+    let last = if evidence.last_event.is_empty() { "nothing" } else { evidence.last_event };
+    format!("last seen: {last}")
+}
+
 fn last_api_error(evidence: &Evidence) -> Option<(Option<String>, Option<u16>, String)> {
     evidence.api_error.clone().or_else(|| {
         let error = evidence.digest.as_ref()?.api_error.as_ref()?;
@@ -422,7 +450,9 @@ fn says_billing(words: &str) -> bool {
 }
 
 fn says_organisation(words: &str) -> bool {
-    words.to_lowercase().contains("organization has been disabled")
+    let lower = words.to_lowercase();
+    // The API's words, and what version 2.1.332 of the CLI makes of them with a key in the environment.
+    lower.contains("organization has been disabled") || lower.contains("disabled organization")
 }
 
 fn says_policy(words: &str) -> bool {

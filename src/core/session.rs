@@ -563,6 +563,11 @@ fn publish_fact(attempt: u32, fact: &Fact, effects: &mut Effects) {
             RunEvent::TextWritten { text: text.chars().take(400).collect(), sub_agent: *sub_agent }
         }
         Fact::ToolStarted { name, summary, sub_agent, .. } => {
+            // Nobody answers, and in the morning somebody wants to know what it was (field-reports D08).
+            if matches!(name.as_str(), "AskUserQuestion" | "ExitPlanMode") {
+                let text = format!("the session wanted to ask a person ({name}): {summary}");
+                effects.publish(RunEvent::Warning { text });
+            }
             RunEvent::ToolUsed { name: name.clone(), summary: summary.clone(), sub_agent: *sub_agent }
         }
         Fact::ApiRetry(retry) => RunEvent::ApiRetry {

@@ -29,6 +29,10 @@ mod circles;
 /// From an interrupt to its result; then the process is terminated (recovery §8.3: SIGINT, 10 s, SIGTERM).
 const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 
+/// Largest transcript, in bytes, that is resumed. With 223 MB the CLI took 12 GB of memory, with 103 MB it gave up and said
+/// that there is no such conversation (field-reports I11, I15).
+const LARGEST_RESUMED: u64 = 128 << 20;
+
 /// What a turn shares with the run while it steps.
 pub(super) struct Shared<'a> {
     pub(super) now: Now,
@@ -240,8 +244,9 @@ impl Turn {
             return Some(TurnEnd::Aborted);
         }
         let mut quarantine = false;
-        // A file too large to be read whole is resumed: the CLI has the last word.
-        let resume = digest.resumable != Resumable::No;
+        // A file too large to be read whole is resumed, and the CLI has the last word; not so one that costs it all memory.
+        let too_large = digest.size > LARGEST_RESUMED;
+        let resume = digest.resumable != Resumable::No && !too_large;
         if !resume && conversation.used {
             // Never the same `--session-id` twice (field-reports H13).
             if self.purpose == Purpose::Close {
@@ -252,6 +257,16 @@ impl Turn {
                     stall: None,
                 });
             }
+            // Removed by a clean-up, or never written (field-reports I06, I17).
+            let lost = if too_large {
+                format!("a transcript of {} MiB, too large to go on with", digest.size >> 20)
+            } else if digest.exists {
+                "a transcript without messages".to_owned()
+            } else {
+                "no transcript to go on with".to_owned()
+            };
+            let text = format!("conversation {} has {lost}", conversation.id);
+            shared.effects.publish(RunEvent::Warning { text });
             if !conversation.renew(shared.effects) {
                 return Some(TurnEnd::Failed {
                     class: Class::NoSession,

@@ -111,9 +111,10 @@ impl<'f> BackwardLines<'f> {
 
     /// Puts one more block in front of the buffer, of about `most` bytes at most.
     fn fill(&mut self, most: u64) -> io::Result<()> {
-        if self.buf.len() > self.limit {
+        // No newline is in it: all of it belongs to the line that is over the limit.
+        self.dropped |= self.buf.len() > self.limit;
+        if self.dropped {
             self.buf = Vec::new();
-            self.dropped = true;
         }
         let take = self.block.max(self.buf.len() as u64 / 2).min(most.max(FIRST_BLOCK)).min(self.buf_start);
         let take_len = usize::try_from(take).map_err(io::Error::other)?;

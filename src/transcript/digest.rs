@@ -41,9 +41,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 2 MiB, 128 MiB, 64 MiB, 64 KiB.
+    /// 2 MiB, 128 MiB, 8 MiB, 64 KiB. A longer line is no answer of a model, and would cost a few times its size.
     fn default() -> Self {
-        Self { soft: 2 << 20, hard: 128 << 20, line: 64 << 20, text: 64 << 10 }
+        Self { soft: 2 << 20, hard: 128 << 20, line: 8 << 20, text: 64 << 10 }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every file of `fixtures/transcripts/` against the digest it has to give.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::{Limits, TranscriptError, digest, digest_within, stat};
@@ -279,6 +279,36 @@ fn what_the_messages_of_the_turn_cost_is_counted_once_each() {
     let (file, offset) = write(&[PROMPT, &before, &first, &again, &other, &odd, &none], 5);
     let tokens = digest(file.path(), offset).unwrap().tokens_after;
     assert_eq!((tokens.input, tokens.output, tokens.cache_read, tokens.cache_creation), (5, 29, 11, 3));
+}
+
+/// A boundary of a compaction begins a chain of its own. What was used before it was used all the same (field-reports
+/// I07), and nobody has to be able to follow the chain across it.
+#[test]
+fn a_compaction_in_the_middle_of_a_turn_loses_no_usage() {
+    let entry = |id: &str, parent: &str| {
+        format!(
+            r#"{{"type":"assistant","uuid":"{id}","parentUuid":{parent},"message":{{"id":"{id}","content":"Done.","stop_reason":"end_turn","usage":{{"output_tokens":7}}}}}}"#
+        )
+    };
+    let boundary = r#"{"type":"system","subtype":"compact_boundary","uuid":"b","parentUuid":null,"logicalParentUuid":"gone","compactMetadata":{"trigger":"auto","preTokens":180000}}"#;
+    let (file, offset) = write(&[PROMPT, &entry("a", "\"nowhere\""), boundary, &entry("c", "\"not-b\"")], 4);
+    let seen = digest(file.path(), offset).unwrap();
+    assert_eq!(summary(&seen), r#"over end_turn | Yes | p1 r0 a2 e0 | reply "Done.""#);
+    assert_eq!(seen.tokens_after.output, 14);
+}
+
+/// Field-reports I11: 300 MiB are judged from their last blocks.
+#[test]
+fn a_huge_transcript_costs_what_its_last_turn_costs() {
+    let (mut file, _) = write(&[PROMPT, REPLY], 0);
+    file.as_file().set_len(300 << 20).unwrap();
+    file.seek(SeekFrom::End(0)).unwrap();
+    file.write_all(b"\n").unwrap();
+    let offset = file.as_file().metadata().unwrap().len();
+    write!(file, "{PROMPT}\n{REPLY}\n").unwrap();
+    let seen = digest(file.path(), offset).unwrap();
+    assert_eq!(summary(&seen), r#"over end_turn | Yes | p1 r0 a1 e0 | reply "Done.""#);
+    assert!(seen.scanned < 1 << 20, "{} bytes were read", seen.scanned);
 }
 
 mod any_bytes {

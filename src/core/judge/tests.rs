@@ -248,6 +248,7 @@ fn limits_and_failures_by_their_words() {
         (Some(400), "Credit balance too low · Add funds", Class::Billing),
         (Some(400), "Your credit balance is too low to access the Anthropic API", Class::Billing),
         (Some(400), "API Error: 400 This organization has been disabled.", Class::Auth),
+        (Some(400), "Your ANTHROPIC_API_KEY belongs to a disabled organization", Class::Auth),
         (
             Some(400),
             "unable to respond to this request, which appears to violate our Usage Policy",
@@ -499,6 +500,24 @@ fn a_failure_in_the_conversation_without_a_result() {
         1,
     );
     check(&limited, Class::UsageLimit);
+}
+
+/// Field-reports H02, I15: what is refused as unknown and is there all the same.
+#[test]
+fn a_conversation_that_is_not_found_and_still_there() {
+    let unknown = TurnResult {
+        errors: vec!["No conversation found with session ID: 5d6e".to_owned()],
+        ..subtype("error_during_execution", "")
+    };
+    for (size, words) in
+        [(0, None), (900, Some("still there (1 MiB)")), (103 << 20, Some("103 MiB too large"))]
+    {
+        let mut evidence = after(vec![result(unknown.clone())], 1);
+        evidence.digest = Some(TranscriptDigest { exists: true, size, ..TranscriptDigest::default() });
+        check(&evidence, Class::NoSession);
+        let reasons = judge(&evidence).reasons.join("; ");
+        assert!(words.map_or(!reasons.contains("transcript"), |words| reasons.contains(words)), "{reasons}");
+    }
 }
 
 fn wording() -> impl Strategy<Value = String> {

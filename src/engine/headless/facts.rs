@@ -250,9 +250,14 @@ fn is_cut(input: &Value) -> bool {
 
 /// The input field that tells a person what a tool call is about.
 fn summarise(input: &Value) -> String {
-    let text = ["command", "file_path", "notebook_path", "pattern", "url", "query", "description", "prompt"]
+    const KEYS: [&str; 9] =
+        ["command", "file_path", "notebook_path", "pattern", "url", "query", "description", "prompt", "plan"];
+    let text = KEYS
         .iter()
-        .find_map(|key| input.get(key).and_then(Value::as_str))
+        .find_map(|key| input.get(key))
+        // What a person would have been asked (field-reports D08).
+        .or_else(|| input.pointer("/questions/0/question"))
+        .and_then(Value::as_str)
         .unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
     let mut summary: String = line.chars().take(SUMMARY).collect();

@@ -7,6 +7,12 @@ use crate::protocol::stream::{self, Body, ControlRequest, Message, Request, Syst
 
 use super::facts::Translator;
 
+/// Tools that wait for a person.
+const FOR_A_PERSON: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
+/// What the model reads in the place of an answer.
+const NOBODY_HERE: &str = "No person is here to answer. Decide by yourself, take what is easier to undo, and go on with the \
+    work. If nothing useful can be done without a person, report `blocked` with the question.";
+
 /// What a chunk of output amounts to.
 #[derive(Debug, Default)]
 pub(super) struct Found {
@@ -100,6 +106,11 @@ fn answer(message: &Message, handshake_id: &str, found: &mut Found) {
 fn reply(request: &ControlRequest) -> Option<Vec<u8>> {
     let id = request.request_id.as_deref()?;
     Some(match &request.request {
+        // The CLI would fail such a call with words that say nothing of the night, and the turn often ends there
+        // (field-reports D08).
+        Request::Hook(hook) if hook.tool_name.as_deref().is_some_and(|tool| FOR_A_PERSON.contains(&tool)) => {
+            control::hook_reply(id, HookReply::Deny { reason: NOBODY_HERE })
+        }
         Request::Hook(_) => control::hook_reply(id, HookReply::NormalRules),
         Request::CanUseTool(_) => control::deny_tool(id, "no person is here to ask; work without it"),
         Request::Unknown { .. } => control::refuse(id, "not supported"),

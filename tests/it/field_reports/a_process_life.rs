@@ -36,6 +36,7 @@ fn a02_output_stops_after_a_tool_result_and_the_process_stays() {
     let script = "nth_call 1 {\ninit\ntext \"First.\" partial\ntool Bash {\"command\":\"make\"}\nhang\n}\nnth_call 2 {\nturn\n}";
     let morning = night(script).args(&["--stall-timeout=5"]).run();
     morning.fine().judged(&["stalled", "ok"]).healed(&["stalled: reconcile"]).resumed_the_first();
+    morning.because("last seen: tool result");
     let gap = morning.events("attempt_ended")[0]["longest_gap_seconds"].as_f64().unwrap();
     assert!((5.0..30.0).contains(&gap), "{morning}");
 }

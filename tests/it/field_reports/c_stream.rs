@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 use super::{night, text};
 
 /// The rest of a good turn.
@@ -176,6 +178,17 @@ fn c14_d02_the_reason_comes_from_the_result_and_is_never_empty() {
             );
         }
     }
+}
+
+#[test]
+fn c15_the_cli_cuts_a_long_line_of_its_input() {
+    // As JSON lines the prompt does not arrive; unchanged it would not the second time either.
+    let script = "nth_call 1 {\nstderr \"Error parsing streaming input line: Unterminated string in JSON\"\nexit 1\n}\nnth_call 2 {\nturn\n}";
+    let morning = night(script).run();
+    morning.fine().judged(&["unknown_error", "ok"]).because("Error parsing streaming input line");
+    let streams = |call: &Value| super::strings(&call["argv"]).iter().any(|arg| arg == "--input-format");
+    let calls = morning.env.calls();
+    assert_eq!((streams(&calls[0]), streams(&calls[1])), (true, false), "{morning}");
 }
 
 #[test]

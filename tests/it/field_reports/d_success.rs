@@ -37,6 +37,36 @@ fn d06_an_unknown_command_is_no_work() {
 }
 
 #[test]
+fn d08_nobody_is_there_to_be_asked() {
+    for (tool, input) in [
+        ("AskUserQuestion", "{\"questions\":[{\"question\":\"Postgres or SQLite?\",\"options\":[]}]}"),
+        ("ExitPlanMode", "{\"plan\":\"Postgres or SQLite?\"}"),
+    ] {
+        // Answered, it decides by itself; or it ends its turn all the same, and is asked once for its report.
+        for (end, calls) in [("report\nresult", 1), ("result", 2)] {
+            let morning = night(&format!(
+                "nth_call 1 {{\ninit\ntool {tool} {input}\ntext \"I take the first one.\"\n{end}\n}}\nnth_call 2 {{\nturn\n}}"
+            ))
+            .run();
+            morning.fine();
+            assert_eq!(
+                (morning.classes()[0].as_str(), morning.env.calls().len()),
+                ("ok", calls),
+                "{morning}"
+            );
+            let answer = &morning.env.calls()[0]["hook_answers"][0]["response"]["hookSpecificOutput"];
+            assert_eq!(answer["permissionDecision"], "deny", "{morning}");
+            assert!(text(&answer["permissionDecisionReason"]).contains("No person is here"), "{answer}");
+            let warnings = morning.events("warning").iter().map(ToString::to_string).collect::<String>();
+            assert!(warnings.contains("Postgres or SQLite?"), "the question is on record: {morning}");
+        }
+    }
+    // Where the rules of the CLI come first, it is a call denied.
+    let morning = night("init\nask_permission AskUserQuestion {}\ntext \"Then not.\"\nreport\nresult").run();
+    morning.fine().judged(&["denied"]).because("AskUserQuestion");
+}
+
+#[test]
 fn d09_limits_of_turns_budget_and_output() {
     let check = |result: &str, class: &str, again: bool| {
         let script = format!(

@@ -110,6 +110,32 @@ fn f07_the_model_does_not_exist() {
 }
 
 #[test]
+fn f09_a_key_in_the_environment_is_told_and_can_be_dropped() {
+    let source = "init {\"apiKeySource\":\"ANTHROPIC_API_KEY\"}\ntext \"Done.\"\nreport\nresult";
+    let noise = "stderr \"claude.ai connectors are disabled because ANTHROPIC_API_KEY or another auth source is set\"";
+    let night_of = |billing: &str| {
+        night(&format!("{source}\n{noise}"))
+            .set("ANTHROPIC_API_KEY", "made-up-key-1")
+            .set("AUTOPILOT_BILLING", billing)
+    };
+    let morning = night_of("inherit").run();
+    morning.fine().judged(&["ok"]);
+    let warnings = morning.events("warning").iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert!(warnings.contains("ANTHROPIC_API_KEY set: sessions are billed"), "{morning}");
+    assert!(warnings.contains("connectors are disabled"), "{morning}");
+    assert_eq!(morning.events("initialised")[0]["api_key_source"], "ANTHROPIC_API_KEY", "{morning}");
+    assert!(morning.run.stderr.contains("paid by API key (ANTHROPIC_API_KEY)"), "{morning}");
+    let all = morning.env.events().iter().map(ToString::to_string).collect::<String>();
+    assert!(!all.contains("made-up-key-1"), "names only, never values: {morning}");
+
+    let morning = night_of("subscription").run();
+    morning.fine();
+    assert!(morning.env.calls()[0]["env"]["ANTHROPIC_API_KEY"].is_null(), "{morning}");
+    let removed = super::strings(&morning.events("attempt_started")[0]["env_removed"]);
+    assert!(removed.iter().any(|name| name == "ANTHROPIC_API_KEY"), "{removed:?}");
+}
+
+#[test]
 fn f10_a_refusal_gets_one_fresh_session_and_then_the_end() {
     let error = "api_error 0 \"API Error: Claude Code is unable to respond to this request, which appears to violate our Usage Policy (https://example.invalid/policy).\"";
     let morning = night(&format!("init\n{error}\nexit 1")).run();
@@ -121,4 +147,6 @@ fn f10_a_refusal_gets_one_fresh_session_and_then_the_end() {
 #[test]
 fn f12_the_organisation_is_disabled() {
     stops("api_error 400 \"API Error: 400 This organization has been disabled.\"", 20, "auth", "disabled");
+    let words = "Your ANTHROPIC_API_KEY belongs to a disabled organization";
+    stops(&format!("api_error 400 \"{words}\""), 20, "auth", words);
 }

@@ -6,7 +6,7 @@ const THINKING: &str =
     "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified";
 
 #[test]
-fn g00_the_same_400_twice_leaves_the_session_for_a_fresh_one() {
+fn g00_g01_the_same_400_twice_leaves_the_session_for_a_fresh_one() {
     let error = |place: &str| {
         format!(
             "init\napi_error 400 \"API Error: 400 {place}: {THINKING} (request req_011CaB{place})\"\nexit 1"

@@ -89,6 +89,22 @@ fn h06_a_resumed_session_gets_a_new_id() {
 }
 
 #[test]
+fn h08_every_process_is_told_which_conversation_by_its_id() {
+    let script = "nth_call 1 {\ninit\ntool Bash {\"command\":\"make\"}\nexit 1\n}\nnth_call 2 {\nreport {\"status\":\"partial\"}\nturn\n}\nnth_call 3 {\nturn\n}";
+    let morning = night(script).set("AUTOPILOT_MAX_SESSIONS", "2").args(&["--chain=resume"]).run();
+    assert_eq!(morning.env.calls().len(), 3, "{morning}");
+    for call in morning.env.calls() {
+        let argv = strings(&call["argv"]);
+        let named = argv.windows(2).filter(|pair| {
+            ["--session-id", "--resume"].contains(&pair[0].as_str())
+                && uuid::Uuid::parse_str(&pair[1]).is_ok()
+        });
+        assert_eq!(named.count(), 1, "{argv:?}");
+        assert!(!argv.iter().any(|arg| ["--continue", "-c"].contains(&arg.as_str())), "{argv:?}");
+    }
+}
+
+#[test]
 fn h09_h11_an_id_without_a_conversation_is_never_resumed() {
     for first in [
         "read_stdin never\nexit 1",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::{night, strings, text};
+use crate::support::invariants::{Expect, check_invariants};
 
 #[test]
 fn j01_j10_what_a_session_leaves_behind_is_ended_and_told() {
@@ -90,4 +91,29 @@ fn j12_a_stopped_process_is_ended_too() {
     let script = "init\ntext \"Done.\"\nreport\nresult\nsignal_self STOP\nhang";
     let morning = night(script).run();
     morning.fine().judged(&["ok"]);
+}
+
+#[test]
+fn j09_a_recorded_process_number_that_is_somebody_elses_now() {
+    let night = night("init\nmark here\nhang").expect(|expect| expect.killed = true);
+    let dead = night.watched(|run| {
+        run.wait_mark(1, "here");
+        run.signal(Signal::KILL);
+    });
+    let env = dead.env;
+    env.end_leftovers();
+    // What the dead run knew of its process would hit the bystander today.
+    let (old, new) = (env.calls()[0]["pid"].to_string(), env.bystander().to_string());
+    for run in fs::read_dir(env.repo().join(".orchestrator/autopilot/runs")).unwrap() {
+        let path = run.unwrap().path().join("events.jsonl");
+        let journal = fs::read_to_string(&path).unwrap();
+        let aged = journal.replace(&format!("\"pid\":{old}"), &format!("\"pid\":{new}"));
+        assert_ne!(journal, aged, "the number is on record");
+        fs::write(&path, aged).unwrap();
+    }
+    env.script("turn");
+    let run = env.autopilot(&["resume", "--no-progress", "--max-sessions=1"]);
+    // Invariant 8: the bystander lives.
+    check_invariants(&env, &run, &Expect { any_cost: true, ..Expect::default() });
+    assert_eq!(run.code(), Some(0), "{run}");
 }

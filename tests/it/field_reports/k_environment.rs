@@ -1,7 +1,9 @@
-//! Class K: what surrounds the child.
+//! Classes K and L: what surrounds the child, and time.
 
 use std::fs;
 use std::os::unix::fs::symlink;
+
+use rustix::process::Signal;
 
 use super::{night, strings, text};
 
@@ -49,6 +51,18 @@ fn k01_k02_k09_the_cli_refuses_its_surroundings() {
 }
 
 #[test]
+fn k03_a_work_space_that_is_not_trusted_explains_the_denials() {
+    let warning = "Ignoring 20 permissions.allow entries from .claude/settings.json: this workspace has not been trusted";
+    let script = format!(
+        "stderr \"{warning}\"\ninit\nask_permission Bash {{\"command\":\"make\"}}\ntext \"I could not.\"\nreport\nresult"
+    );
+    let morning = night(&script).run();
+    morning.fine().judged(&["denied"]).because("Bash");
+    assert!(morning.events("warning").iter().any(|event| text(&event["text"]) == warning), "{morning}");
+    assert!(morning.run.stderr.contains("Ignoring 20"), "{morning}");
+}
+
+#[test]
 fn k04_the_warning_about_stdin_is_noise() {
     let warning = "Warning: no stdin data received in 3s, proceeding without it. If piping from a slow command, redirect stdin explicitly: < /dev/null to skip, or wait longer.";
     let morning = night(&format!("stderr \"{warning}\"\nemit {warning}\nturn")).run();
@@ -67,7 +81,9 @@ fn k05_as_cron_calls_it() {
     }
     let morning = night.set("LANG", "C").run();
     morning.fine();
-    assert!(!text(&morning.env.calls()[0]["env"]["HOME"]).is_empty(), "{morning}");
+    for name in ["HOME", "USER", "LOGNAME"] {
+        assert!(!text(&morning.env.calls()[0]["env"][name]).is_empty(), "{name}: {morning}");
+    }
 }
 
 #[test]
@@ -84,6 +100,19 @@ fn k05_no_home() {
     let mut night = night("turn");
     night.env.unset("HOME");
     night.run().fine();
+}
+
+#[test]
+fn k07_a_session_that_says_that_the_disk_is_full() {
+    // Nobody has measured it: the words are told, tried again within bounds, and never taken for a success.
+    let result = "result {\"subtype\":\"error_during_execution\",\"is_error\":true,\"num_turns\":0,\"result\":null,\"errors\":[\"ENOENT: no such file\",\"ENOSPC: no space left on device, write\"]}\nexit 1";
+    let morning = night(&format!("init\n{result}")).run();
+    morning.ended(14, "failed-wave", "unknown_error").because("ENOSPC");
+    assert!(text(&morning.env.last_run()["kill_switch_detail"]).contains("ENOSPC"), "{morning}");
+    assert!(morning.env.calls().len() <= 4, "{morning}");
+    // In the output of a tool of a healthy session it is only a word.
+    let tool = "tool Bash {\"command\":\"make\"} \"Command output was lost: the temp filesystem is full (0MB free)\"";
+    night(&format!("init\n{tool}\ntext \"Done.\"\nreport\nresult")).run().fine().judged(&["ok"]);
 }
 
 #[test]
@@ -136,4 +165,35 @@ fn k09_the_directory_is_not_there() {
         night("turn").args(&["-C", "/nowhere/at/all"]).expect(|expect| expect.no_record = true).run();
     assert!(matches!(morning.run.code(), Some(2 | 23)), "{morning}");
     assert!(morning.run.stderr.contains("/nowhere/at/all"), "{morning}");
+}
+
+#[test]
+fn k11_servers_that_did_not_start_are_told_by_name() {
+    let script = "init {\"mcp_servers\":[{\"name\":\"tracker\",\"status\":\"failed\"},{\"name\":\"docs\",\"status\":\"connected\"}]}\ntext \"Done.\"\nreport\nresult";
+    let morning = night(script).run();
+    morning.fine().judged(&["ok"]);
+    assert_eq!(strings(&morning.events("initialised")[0]["failed_mcp_servers"]), ["tracker"], "{morning}");
+    assert!(morning.run.stderr.contains("MCP servers that did not start: tracker"), "{morning}");
+}
+
+#[test]
+fn k11_a_server_that_hangs_is_a_start_that_hangs() {
+    let morning =
+        night("nth_call 1 {\nstderr \"Connecting to MCP server tracker…\"\nhang\n}\nnth_call 2 {\nturn\n}")
+            .args(&["--first-output-timeout=3"])
+            .run();
+    morning.fine().judged(&["startup_hang", "ok"]).because("MCP server tracker");
+}
+
+#[test]
+fn l01_the_driver_stands_still_for_longer_than_a_silence_may_last() {
+    let script = "init\nmark before\nrepeat 35 {\ntext \"On it.\" partial\nsleep 200\n}\nmark after\nrepeat 5 {\ntext \"On it.\" partial\nsleep 200\n}\ntext \"Done.\"\nreport\nresult";
+    let morning = night(script).args(&["--stall-timeout=5", "--first-output-timeout=3"]).watched(|run| {
+        run.wait_mark(1, "before");
+        run.signal(Signal::STOP);
+        run.wait_mark(1, "after");
+        run.signal(Signal::CONT);
+    });
+    morning.fine().judged(&["ok"]).healed(&[]);
+    assert_eq!(strings(&morning.events("attempt_ended")[0]["signals"]), [""; 0], "{morning}");
 }

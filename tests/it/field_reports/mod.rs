@@ -6,6 +6,7 @@
 mod a_process_life;
 mod b_background_work;
 mod c_stream;
+mod coverage;
 mod d_success;
 mod e_limits;
 mod f_api;

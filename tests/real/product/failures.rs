@@ -45,6 +45,15 @@ fn an_empty_account_ends_the_run() {
 }
 
 #[test]
+fn an_account_that_is_shut_off_ends_the_run() {
+    check_needs_person(
+        Reply::error(400, "invalid_request_error", "This organization has been disabled."),
+        &json!([20, "failed-wave", "auth"]),
+        "disabled organization",
+    );
+}
+
+#[test]
 fn an_unknown_model_ends_the_run() {
     check_needs_person(
         Reply::error(404, "not_found_error", "model: no-such-model"),
@@ -131,6 +140,44 @@ fn a_conversation_that_cannot_go_on_is_taken_over_by_a_fresh_one() {
     let heal = |action: &str| ("poisoned_session".to_owned(), action.to_owned());
     assert_eq!(ended.heals(), [heal("same prompt again"), heal("fresh conversation with hand-over")]);
     assert_eq!(night.transcripts().len(), 2);
+}
+
+/// A conversation in which the API refuses something for ever is left, however the CLI itself tries to mend it.
+#[track_caller]
+fn check_left(refusal: &str) {
+    let night = Night::new();
+    let taken_over =
+        |request: &Request| request.user_text().contains("You take over from a session that was lost");
+    night
+        .stub
+        .when(20, move |request| !taken_over(request), Reply::error(400, "invalid_request_error", refusal))
+        .next(commit("one"))
+        .next(Reply::report("complete"));
+    let ended = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(night.commits(), ["Add one"]);
+    let left = ("poisoned_session".to_owned(), "fresh conversation with hand-over".to_owned());
+    assert_eq!(ended.heals().last(), Some(&left), "{}", ended.stderr);
+    assert_eq!(night.transcripts().len(), 2);
+}
+
+#[test]
+fn a_result_without_its_call_is_left_behind() {
+    check_left("messages.5.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_01.");
+}
+
+#[test]
+fn an_image_that_cannot_be_sent_is_left_behind() {
+    check_left(
+        "messages.3.content.1.image.source.base64: image exceeds 5 MB maximum: 6521204 bytes > 5242880 bytes",
+    );
+}
+
+#[test]
+fn text_that_is_no_text_is_left_behind() {
+    check_left(
+        "The request body is not valid JSON: no low surrogate in string: line 1 column 347010 (char 347009)",
+    );
 }
 
 /// The CLI itself asks three times to go on, then calls it a failure of the API.
