@@ -47,6 +47,7 @@ pub enum Chain {
 
 /// The limits of a run, resolved.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Limits {
     /// `--max-sessions`.
     pub max_sessions: u32,
@@ -545,7 +546,7 @@ impl Run {
                 Some(verification) if fired.switch == KillSwitch::FailedWave => {
                     Fired { detail: format!("--verify failed: {}", verification.ended), ..fired }
                 }
-                _ if fired.switch == KillSwitch::Spiral && end.spiral => {
+                _ if fired.switch == KillSwitch::Spiral && end.spiral() => {
                     Fired { detail: format!("went round in circles: {}", end.why), ..fired }
                 }
                 _ => fired,
@@ -563,7 +564,7 @@ impl Run {
         match fired {
             Some(fired) => {
                 let failure = failure
-                    .or_else(|| (stall.is_some() || end.spiral).then_some(end.class))
+                    .or_else(|| (stall.is_some() || end.spiral()).then_some(end.class))
                     .map(|class| (class, end.needs_person));
                 self.finish(now, Some(fired), failure, effects);
             }

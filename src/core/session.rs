@@ -29,8 +29,13 @@ pub(super) struct SessionEnd {
     pub(super) stall: Option<Stall>,
     pub(super) needs_person: bool,
     pub(super) aborted: bool,
-    /// It went round in circles and nothing helped.
-    pub(super) spiral: bool,
+}
+
+impl SessionEnd {
+    /// It went round in circles and nothing helped: a session that was helped ends as something else.
+    pub(super) fn spiral(&self) -> bool {
+        self.class == Class::Stuck
+    }
 }
 
 /// Where a session stands.
@@ -293,7 +298,6 @@ impl Session {
                     stall: None,
                     needs_person: false,
                     aborted: false,
-                    spiral: true,
                 },
                 shared,
             ),
@@ -306,20 +310,11 @@ impl Session {
                     stall,
                     needs_person: false,
                     aborted: false,
-                    spiral: false,
                 },
                 shared,
             ),
             TurnEnd::NeedsPerson { class, why } => self.finish(
-                SessionEnd {
-                    completed: false,
-                    class,
-                    why,
-                    stall: None,
-                    needs_person: true,
-                    aborted: false,
-                    spiral: false,
-                },
+                SessionEnd { completed: false, class, why, stall: None, needs_person: true, aborted: false },
                 shared,
             ),
             TurnEnd::Aborted => self.finish(
@@ -330,7 +325,6 @@ impl Session {
                     stall: None,
                     needs_person: false,
                     aborted: true,
-                    spiral: false,
                 },
                 shared,
             ),
@@ -374,7 +368,6 @@ impl Session {
                 stall: None,
                 needs_person: false,
                 aborted: false,
-                spiral: false,
             };
             self.finish(end, shared);
             return;
@@ -419,7 +412,6 @@ impl Session {
                 stall: None,
                 needs_person,
                 aborted: false,
-                spiral: false,
             },
             shared,
         );
@@ -487,7 +479,7 @@ impl Session {
             agents_started: self.agents_started,
             agents_failed: self.agents_failed,
         });
-        if end.spiral {
+        if end.spiral() {
             self.checked.spiral = Some(self.checked.spiral.unwrap_or(0) + 1);
         }
         let closing = Closing {

@@ -151,9 +151,7 @@ impl Lexer {
         }
         match (self.quote, c) {
             (Some(quote), c) if c == quote => self.quote = None,
-            (Some('\''), c) => self.word.get_or_insert_default().push(c),
-            (_, '\\') => self.escaped = true,
-            (Some(_), c) => self.word.get_or_insert_default().push(c),
+            (quote, '\\') if quote != Some('\'') => self.escaped = true,
             (None, '\'' | '"') => {
                 self.quote = Some(c);
                 self.word.get_or_insert_default();
@@ -171,7 +169,7 @@ impl Lexer {
             (None, '|') if after_arrow => {}
             (None, ';' | '&' | '|' | '\n' | '(' | ')' | '`') => self.end_of_command(),
             (None, c) if c.is_whitespace() => self.end_of_word(),
-            (None, c) => self.word.get_or_insert_default().push(c),
+            (Some(_) | None, c) => self.word.get_or_insert_default().push(c),
         }
     }
 

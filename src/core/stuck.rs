@@ -331,22 +331,22 @@ impl Watch {
     fn thread(&mut self, agent: Option<&str>) -> &mut Thread {
         self.clock += 1;
         let clock = self.clock;
-        let at = match self.threads.iter().position(|thread| thread.agent.as_deref() == agent) {
-            Some(at) => at,
-            None => {
-                if self.threads.len() >= THREADS {
-                    let quietest = self.threads.iter().enumerate().min_by_key(|(_, thread)| thread.turn);
-                    if let Some(at) = quietest.map(|(at, _)| at) {
-                        self.threads.swap_remove(at);
-                    }
-                }
-                self.threads.push(Thread { agent: agent.map(str::to_owned), ..Thread::default() });
-                self.threads.len() - 1
-            }
-        };
+        let known = self.threads.iter().position(|thread| thread.agent.as_deref() == agent);
+        let at = known.unwrap_or_else(|| self.new_thread(agent));
         let thread = &mut self.threads[at];
         thread.turn = clock;
         thread
+    }
+
+    fn new_thread(&mut self, agent: Option<&str>) -> usize {
+        if self.threads.len() >= THREADS {
+            let quietest = self.threads.iter().enumerate().min_by_key(|(_, thread)| thread.turn);
+            if let Some(at) = quietest.map(|(at, _)| at) {
+                self.threads.swap_remove(at);
+            }
+        }
+        self.threads.push(Thread { agent: agent.map(str::to_owned), ..Thread::default() });
+        self.threads.len() - 1
     }
 }
 

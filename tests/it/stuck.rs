@@ -18,8 +18,8 @@ const WHY: &str = "`Bash: make world` failed 5 times in a row in the same way";
 
 /// Each call of the double has its own script; the last one is that of all further calls.
 fn script(calls: &[&str]) -> String {
-    let calls = calls.iter().enumerate();
-    calls.map(|(at, steps)| format!("nth_call {} {{\n{steps}\n}}\n", at + 1)).collect()
+    let blocks = calls.iter().enumerate().map(|(at, steps)| format!("nth_call {} {{\n{steps}\n}}", at + 1));
+    blocks.collect::<Vec<_>>().join("\n")
 }
 
 fn circling(calls: &[&str], code: i32) -> (TestEnv, Finished) {

@@ -72,7 +72,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
         3 => Just(Drawn::Snapshotted),
         8 => (prop::bool::weighted(0.9), 0..6_u8).prop_map(|(mine, shape)| Drawn::Inspected { mine, shape }),
         1 => age().prop_map(|age| Drawn::Spawned { age }),
-        12 => (age(), 0..16_u8, 0..9_000_u64)
+        12 => (age(), 0..19_u8, 0..9_000_u64)
             .prop_map(|(age, fact, amount)| Drawn::Found { age, fact, amount }),
         6 => (age(), 0..8_u8).prop_map(|(age, how)| Drawn::Over { age, how }),
         2 => (age(), any::<bool>()).prop_map(|(age, moved)| Drawn::Liveness { age, moved }),
@@ -325,6 +325,8 @@ fn fact(which: u8, amount: u64, now: Now) -> Fact {
             utilization: None,
             ..super::super::fact::RateLimit::default()
         }),
+        // Often enough to be a circle now and then.
+        16.. => Fact::Denied { tool: "Bash".to_owned(), id: None },
         _ => Fact::ApiRetry(super::super::fact::ApiRetry {
             #[expect(clippy::cast_precision_loss, reason = "small")]
             delay_ms: if amount == 0 { f64::NAN } else { amount as f64 - 10.0 },

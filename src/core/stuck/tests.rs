@@ -91,6 +91,12 @@ impl Session {
         self.end(None, id, true, "denied")
     }
 
+    fn play(&mut self, calls: Vec<(u8, bool)>) {
+        for call in calls {
+            play(self, call);
+        }
+    }
+
     #[track_caller]
     fn is(&self, kind: Option<Kind>, after: u32, words: &str) -> &Self {
         let found = self.found.as_ref();
@@ -321,7 +327,7 @@ fn a_long_time_and_many_calls_with_nothing_to_show() {
     reader.is(None, 0, "");
     told(|session| {
         (0..59).for_each(|_| look(1)(session));
-        session.pause(36_000).watch.slept(Duration::from_secs(36_000));
+        session.pause(36_000).watch.slept(Duration::from_hours(10));
         (0..20).for_each(|_| look(1)(session));
     })
     .is(None, 0, "");
@@ -498,7 +504,7 @@ proptest! {
         let mut session = Session::new();
         for (at, (calls, pause)) in rounds.into_iter().enumerate() {
             session.pause(pause);
-            calls.into_iter().for_each(|call| play(&mut session, call));
+            session.play(calls);
             session.writes("a", &format!("version {at}"));
         }
         prop_assert!(session.found.is_none(), "{:?}", session.found);
@@ -511,13 +517,13 @@ proptest! {
         round in prop::collection::vec(drawn(), 1..=LONGEST_PATTERN),
     ) {
         let mut session = Session::new();
-        before.into_iter().for_each(|call| play(&mut session, call));
+        session.play(before);
         // What a first run of a test or a first write says is said.
-        round.iter().for_each(|call| play(&mut session, *call));
-        round.iter().for_each(|call| play(&mut session, *call));
+        session.play(round.clone());
+        session.play(round.clone());
         session.found = None;
         for _ in 0..=SAME_CALLS.max(PATTERN_TIMES) {
-            round.iter().for_each(|call| play(&mut session, *call));
+            session.play(round.clone());
         }
         prop_assert!(session.found.is_some());
     }

@@ -7,6 +7,7 @@ mod failures;
 mod permissions;
 mod recovery;
 mod signals;
+mod stuck;
 mod tasks;
 
 use serde_json::Value;
