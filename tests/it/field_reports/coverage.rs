@@ -32,9 +32,9 @@ const REAL_CLI: &str =
 /// Those of them that ring 4 does not have. May only get shorter.
 const NOT_IN_RING_4: [&str; 0] = [];
 /// Entries that autopilot does not hold. May only go down.
-const OPEN: usize = 1;
+const OPEN: usize = 0;
 /// Entries of which a part is missing. May only go down.
-const PARTLY: usize = 12;
+const PARTLY: usize = 11;
 
 /// Where the tests of this folder are, as modules.
 const HERE: &str = "it::field_reports::";
