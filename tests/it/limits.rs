@@ -46,7 +46,7 @@ fn goes_on(env: &TestEnv) {
 #[test]
 fn a_limit_that_only_words_tell_of_is_waited_for() {
     let env = TestEnv::new();
-    env.script(&limited(2));
+    env.script(&limited(6));
     let run = run(&env, &["--prompt", "Port the parser", "--max-sessions", "1"], 0);
     goes_on(&env);
     let (wait, until) = wait(&env);
