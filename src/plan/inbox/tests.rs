@@ -64,6 +64,7 @@ fn appending_keeps_every_byte_and_makes_tasks() {
     check("## Inbox\n- [ ] a\n## B\n", Some(&format!("## Inbox\n- [ ] a\n## B\n\n## Inbox\n\n{block}")));
     check("## Inbox\n<div>\n", Some(&format!("## Inbox\n<div>\n\n{block}")));
     check("a\r\n", Some(&format!("a\r\n\r\n## Inbox\r\n\r\n{}", block.replace('\n', "\r\n"))));
+    check("- [ ] a\n- [ ]", Some(&format!("- [ ] a\n- [ ]\n\n## Inbox\n\n{block}")));
     check("```\nopen fence\n", None);
     check("<!-- open comment\n", None);
 }
