@@ -32,7 +32,7 @@ const MAX_GONE: usize = 1000;
 /// Pairs up to which every text is compared with every other.
 const MAX_PAIRS: usize = 40_000;
 /// Beyond that: with those that are at most so many places away.
-const WINDOW: usize = 20;
+const WINDOW: usize = 10;
 /// No vowels but `a` and `e`, nothing that looks like something else.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Characters of an id.
@@ -292,11 +292,12 @@ impl Matcher<'_> {
                 group.1.push(index);
             }
         }
+        let pairs: usize = groups.values().map(|(seen, entries)| seen.len() * entries.len()).sum();
+        let window = if pairs > MAX_PAIRS { WINDOW } else { usize::MAX };
         for (seen, mut entries) in groups.into_values() {
             entries.sort_by_key(|entry| self.entries[*entry].order);
             let shapes: Vec<Shape> =
                 entries.iter().map(|entry| Shape::of(&self.entries[*entry].title)).collect();
-            let window = if seen.len() * entries.len() > MAX_PAIRS { WINDOW } else { usize::MAX };
             let mut pairs = Vec::new();
             for (place, index) in seen.iter().enumerate() {
                 let shape = Shape::of(self.seen[*index].title);

@@ -244,10 +244,13 @@ pub(super) fn appended(plan: &[u8], heading: &str, pending: &[&Pending]) -> Opti
         }
         let after = parse(&new);
         let expected: Vec<Item> = pending.iter().map(|pending| pending.as_item()).collect();
-        let (old, added) = after.items.split_at_checked(before.items.len())?;
-        let added: Vec<&Item> = added.iter().filter(|item| !item.nested).collect();
+        // An empty box at the very end becomes one only by the line end behind it; it does not matter.
+        let old: Vec<&Item> = before.items.iter().filter(|item| !item.title.is_empty()).collect();
+        let all: Vec<&Item> = after.items.iter().filter(|item| !item.title.is_empty()).collect();
+        let (kept, added) = all.split_at_checked(old.len())?;
+        let added: Vec<&Item> = added.iter().copied().filter(|item| !item.nested).collect();
         let same = |a: &Item, b: &Item| a.title == b.title && a.checked == b.checked && a.struck == b.struck;
-        let kept = old.iter().zip(&before.items).all(|(a, b)| same(a, b) && a.mark == b.mark);
+        let kept = kept.iter().zip(&old).all(|(a, b)| same(a, b) && a.mark == b.mark);
         let right = added.len() == expected.len() && added.iter().zip(&expected).all(|(a, b)| same(a, b));
         (kept && right).then_some(new)
     })

@@ -222,8 +222,14 @@ fn settle<F: Files>(
     let now = hash(&bytes);
     let of_it = || links.iter().filter(|name| name.of == kept.name.of && name.kind == Kind::Edit);
     let aged = kept.age >= KEEP;
-    // A file that was ours, or one that we have read as it is and edited.
-    let mut done = now == kept.name.seen || of_it().any(|name| name.put == now);
+    let mut done = match kept.name.kind {
+        // As it was read before the edit; or ours, if it never came to the exchange. What another edit has
+        // written is no proof: a save may be the same by chance when the file has long become something else.
+        Kind::Edit => now == kept.name.seen || now == kept.name.put,
+        // Ours came out.
+        Kind::Restore => now == kept.name.seen,
+        Kind::Save => false,
+    };
     if !done && bytes.is_empty() && !aged {
         // In the middle of a save.
         return Ok(());
