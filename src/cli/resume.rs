@@ -153,6 +153,9 @@ fn interrupted(entries: &[Entry], verify: bool) -> (Inherited, bool) {
                 });
             }
             RunEvent::LimitWaitOver { .. } => limit = None,
+            // A person who ended the wait at the keyboard, and now asks to go on, knows better than a plan made
+            // before: it asks at once. A shutdown (SIGTERM, SIGHUP) or a death says nothing about the limit.
+            RunEvent::StopRequested { by, .. } if by == "SIGINT" => limit = None,
             RunEvent::SessionStarted { session_id, .. } => session = Some(session_id.clone()),
             RunEvent::SessionEnded { completed: true, status, verification, .. } => {
                 (open, limit) = (None, None);
