@@ -104,7 +104,7 @@ pub fn look(root: &Path, ledger: &Path, now: Timestamp) -> Tasks {
 pub fn take_inbox(root: &Path, ledger: &Path, now: Timestamp) -> Result<Taken, EditError> {
     let files = read_all(root, now);
     let mut disk = disk(root, ledger, now);
-    let Swept { problems, put_back } = sweep(&mut disk, &files.paths());
+    let Swept { problems, put_back, .. } = sweep(&mut disk, &files.paths());
     let files = if put_back { read_all(root, now) } else { files };
     let mut taken = Taken::default();
     // An inbox that is no readable file of this repository is not written to either, nor is such a plan.

@@ -153,8 +153,14 @@ struct Held {
 /// A *copy* of it goes back: the file itself stays where nobody but its editor can reach it. Else whoever opened
 /// the file in this moment, saw ours, and saves that in place, would destroy the one that has the save.
 fn put_back<F: Files>(files: &mut F, path: &Path, mut held: Held) -> Result<(), EditError> {
-    for _ in 0..MAX_RESTARTS {
+    for round in 0..MAX_RESTARTS {
         let save = read_or_empty(files, &held.file)?;
+        // First of all it is called what it is, lest it be taken for ours by its contents after a crash. Ours
+        // may then be replaced by it; an earlier save may not.
+        let instead = if round == 0 { hash(&held.put) } else { hash(&save) };
+        let settled = Name { kind: Kind::Save, seen: instead, put: hash(&save), ..held.name };
+        let to = free_name(files, folder_of(&held.file), &settled.text())?;
+        files.rename(&held.file, &to).map_err(FileError::at("rename", &held.file))?;
         let name = Name { kind: Kind::Restore, seen: hash(&held.put), put: hash(&save), ..held.name };
         let staged = files
             .stage(&name.text(), &save, path)
@@ -165,9 +171,6 @@ fn put_back<F: Files>(files: &mut F, path: &Path, mut held: Held) -> Result<(), 
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(FileError::at("put back", path)(error).into()),
         }
-        let settled = Name { kind: Kind::Save, put: name.put, ..held.name };
-        let to = free_name(files, folder_of(&held.file), &settled.text())?;
-        files.rename(&held.file, &to).map_err(FileError::at("rename", &held.file))?;
         // What comes out for it should be ours. If not, that was saved even later, and goes back too.
         if read_or_empty(files, &staged)? == held.put {
             return Ok(());
@@ -197,6 +200,12 @@ pub(super) fn sweep<F: Files>(files: &mut F, paths: &[PathBuf]) -> Swept {
             swept.problems.push(error.to_string());
         }
     }
+    // What is accounted for by the contents of a file is so no more when these have just been replaced.
+    for path in std::mem::take(&mut swept.done).iter().filter(|_| !swept.put_back) {
+        if let Err(error) = files.remove(path) {
+            swept.problems.push(FileError::at("remove", path)(error).to_string());
+        }
+    }
     swept
 }
 
@@ -207,6 +216,8 @@ pub(super) struct Swept {
     pub(super) put_back: bool,
     /// What a person should know.
     pub(super) problems: Vec<String>,
+    /// Files that are accounted for and old enough to go.
+    done: Vec<PathBuf>,
 }
 
 fn settle<F: Files>(
@@ -242,7 +253,11 @@ fn settle<F: Files>(
             while of_it().any(|name| made.contains(&name.seen) && made.insert(name.put)) {}
             made
         };
-        let (with_it, without_it) = (closure(now), closure(kept.name.put));
+        let with_it = closure(now);
+        let mut without_it = closure(kept.name.put);
+        if kept.name.kind == Kind::Save {
+            without_it.extend(closure(kept.name.seen));
+        }
         let put_back = edit_as(files, path, Kind::Restore, &mut |current| {
             let have = hash(current);
             done = with_it.contains(&have) || has_lines(current, &bytes);
@@ -251,15 +266,15 @@ fn settle<F: Files>(
         if put_back {
             swept.put_back = true;
             // Its editor may not be done, and a save of what was there before may still come: it stays.
-            let name = Name { kind: Kind::Save, put: now, ..kept.name };
+            let name = Name { kind: Kind::Save, seen: kept.name.put, put: now, ..kept.name };
             let to = free_name(files, folder_of(&kept.path), &name.text())?;
             files.rename(&kept.path, &to).map_err(FileError::at("rename", &kept.path))?;
             return Ok(());
         }
     }
-    if done && aged {
-        files.remove(&kept.path).map_err(FileError::at("remove", &kept.path))?;
-    } else if !done {
+    if done {
+        swept.done.extend(aged.then(|| kept.path.clone()));
+    } else {
         let to = free_name(files, folder_of(&kept.path), &format!("rescued-{now:016x}.md"))?;
         files.rename(&kept.path, &to).map_err(FileError::at("rename", &kept.path))?;
         swept.problems.push(format!("a save that crossed an edit was set aside: {}", to.display()));
@@ -314,9 +329,9 @@ struct Name {
     kind: Kind,
     /// Hash of the path of the file it belongs to.
     of: u64,
-    /// Hash of the contents that were read.
+    /// Hash of the contents that were read; for a save: of what stood in its place.
     seen: u64,
-    /// Hash of what was written for it.
+    /// Hash of what was written for it; for a save: of as much of it as was put back.
     put: u64,
 }
 
