@@ -24,6 +24,7 @@
 
 pub mod follow_up;
 pub mod inbox;
+mod disk;
 mod files;
 mod ids;
 mod parse;
@@ -41,12 +42,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use self::disk::Disk;
 use self::files::{PROJECT, TaskFiles, inbox_place, plan_place, read_all};
 use self::ids::{Entry, Ledger, Seen, match_all};
 use self::inbox::{Pending, Places, Taken, appended, is_among, of_title};
 use self::parse::Item;
 use self::similar::{Shape, likeness, normalise};
-use self::swap::{Disk, EditError, Swept, edit, sweep};
+use self::swap::{EditError, Swept, edit, sweep};
 use self::tick::{Ticked, listed, tick};
 use crate::core::signals::SourceReading;
 use crate::core::task::{Task, TaskSource};
