@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use super::disk::read_bounded;
 use super::inbox::{Pending, pending};
 use super::parse::{Parsed, parse};
-use super::swap::read_bounded;
 use crate::core::signals::SourceReading;
 use crate::state::atomic::folder_of;
 

@@ -21,8 +21,9 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::disk::read_bounded;
 use super::similar::{Shape, likeness};
-use super::swap::{hash, read_bounded};
+use super::swap::hash;
 use crate::state::atomic::{self, FileError, PRIVATE_FILE};
 
 /// Version of the ledger file; a newer one is left alone.

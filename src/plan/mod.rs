@@ -24,6 +24,7 @@
 
 pub mod follow_up;
 pub mod inbox;
+mod disk;
 mod files;
 mod ids;
 mod parse;
@@ -41,12 +42,13 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use self::disk::Disk;
 use self::files::{PROJECT, TaskFiles, inbox_place, plan_place, read_all};
 use self::ids::{Entry, Ledger, Seen, match_all};
 use self::inbox::{Pending, Places, Taken, appended, is_among, of_title};
 use self::parse::Item;
 use self::similar::{Shape, likeness, normalise};
-use self::swap::{Disk, EditError, Swept, edit, sweep};
+use self::swap::{EditError, Swept, edit, sweep};
 use self::tick::{Ticked, listed, tick};
 use crate::core::signals::SourceReading;
 use crate::core::task::{Task, TaskSource};
@@ -104,7 +106,7 @@ pub fn look(root: &Path, ledger: &Path, now: Timestamp) -> Tasks {
 pub fn take_inbox(root: &Path, ledger: &Path, now: Timestamp) -> Result<Taken, EditError> {
     let files = read_all(root, now);
     let mut disk = disk(root, ledger, now);
-    let Swept { problems, put_back } = sweep(&mut disk, &files.paths());
+    let Swept { problems, put_back, .. } = sweep(&mut disk, &files.paths());
     let files = if put_back { read_all(root, now) } else { files };
     let mut taken = Taken::default();
     // An inbox that is no readable file of this repository is not written to either, nor is such a plan.

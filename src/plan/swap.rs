@@ -33,21 +33,14 @@
 //! a save by rename in the microseconds between the two is lost. Extended attributes are not carried over.
 
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use jiff::Timestamp;
-use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
-use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::state::atomic::{FileError, PRIVATE_FILE, folder_of, sync_folder};
+use crate::state::atomic::{FileError, folder_of};
 
-/// Largest file that is read, in bytes.
-pub(super) const MAX_FILE: u64 = 4 << 20;
 /// How long a file that came out is kept at least. A save takes milliseconds; but somebody may have opened the
 /// file in the moment in which a save of theirs was missing from it, and save that later.
 const KEEP: Duration = Duration::from_hours(1);
@@ -153,8 +146,14 @@ struct Held {
 /// A *copy* of it goes back: the file itself stays where nobody but its editor can reach it. Else whoever opened
 /// the file in this moment, saw ours, and saves that in place, would destroy the one that has the save.
 fn put_back<F: Files>(files: &mut F, path: &Path, mut held: Held) -> Result<(), EditError> {
-    for _ in 0..MAX_RESTARTS {
+    for round in 0..MAX_RESTARTS {
         let save = read_or_empty(files, &held.file)?;
+        // First of all it is called what it is, lest it be taken for ours by its contents after a crash. Ours
+        // may then be replaced by it; an earlier save may not.
+        let instead = if round == 0 { hash(&held.put) } else { hash(&save) };
+        let settled = Name { kind: Kind::Save, seen: instead, put: hash(&save), ..held.name };
+        let to = free_name(files, folder_of(&held.file), &settled.text())?;
+        files.rename(&held.file, &to).map_err(FileError::at("rename", &held.file))?;
         let name = Name { kind: Kind::Restore, seen: hash(&held.put), put: hash(&save), ..held.name };
         let staged = files
             .stage(&name.text(), &save, path)
@@ -165,9 +164,6 @@ fn put_back<F: Files>(files: &mut F, path: &Path, mut held: Held) -> Result<(), 
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(FileError::at("put back", path)(error).into()),
         }
-        let settled = Name { kind: Kind::Save, put: name.put, ..held.name };
-        let to = free_name(files, folder_of(&held.file), &settled.text())?;
-        files.rename(&held.file, &to).map_err(FileError::at("rename", &held.file))?;
         // What comes out for it should be ours. If not, that was saved even later, and goes back too.
         if read_or_empty(files, &staged)? == held.put {
             return Ok(());
@@ -197,6 +193,12 @@ pub(super) fn sweep<F: Files>(files: &mut F, paths: &[PathBuf]) -> Swept {
             swept.problems.push(error.to_string());
         }
     }
+    // What is accounted for by the contents of a file is so no more when these have just been replaced.
+    for path in std::mem::take(&mut swept.done).iter().filter(|_| !swept.put_back) {
+        if let Err(error) = files.remove(path) {
+            swept.problems.push(FileError::at("remove", path)(error).to_string());
+        }
+    }
     swept
 }
 
@@ -207,6 +209,8 @@ pub(super) struct Swept {
     pub(super) put_back: bool,
     /// What a person should know.
     pub(super) problems: Vec<String>,
+    /// Files that are accounted for and old enough to go.
+    done: Vec<PathBuf>,
 }
 
 fn settle<F: Files>(
@@ -242,7 +246,11 @@ fn settle<F: Files>(
             while of_it().any(|name| made.contains(&name.seen) && made.insert(name.put)) {}
             made
         };
-        let (with_it, without_it) = (closure(now), closure(kept.name.put));
+        let with_it = closure(now);
+        let mut without_it = closure(kept.name.put);
+        if kept.name.kind == Kind::Save {
+            without_it.extend(closure(kept.name.seen));
+        }
         let put_back = edit_as(files, path, Kind::Restore, &mut |current| {
             let have = hash(current);
             done = with_it.contains(&have) || has_lines(current, &bytes);
@@ -251,15 +259,15 @@ fn settle<F: Files>(
         if put_back {
             swept.put_back = true;
             // Its editor may not be done, and a save of what was there before may still come: it stays.
-            let name = Name { kind: Kind::Save, put: now, ..kept.name };
+            let name = Name { kind: Kind::Save, seen: kept.name.put, put: now, ..kept.name };
             let to = free_name(files, folder_of(&kept.path), &name.text())?;
             files.rename(&kept.path, &to).map_err(FileError::at("rename", &kept.path))?;
             return Ok(());
         }
     }
-    if done && aged {
-        files.remove(&kept.path).map_err(FileError::at("remove", &kept.path))?;
-    } else if !done {
+    if done {
+        swept.done.extend(aged.then(|| kept.path.clone()));
+    } else {
         let to = free_name(files, folder_of(&kept.path), &format!("rescued-{now:016x}.md"))?;
         files.rename(&kept.path, &to).map_err(FileError::at("rename", &kept.path))?;
         swept.problems.push(format!("a save that crossed an edit was set aside: {}", to.display()));
@@ -314,9 +322,9 @@ struct Name {
     kind: Kind,
     /// Hash of the path of the file it belongs to.
     of: u64,
-    /// Hash of the contents that were read.
+    /// Hash of the contents that were read; for a save: of what stood in its place.
     seen: u64,
-    /// Hash of what was written for it.
+    /// Hash of what was written for it; for a save: of as much of it as was put back.
     put: u64,
 }
 
@@ -359,152 +367,4 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
         .iter()
         .chain(&length)
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The real files.
-#[derive(Debug)]
-pub(super) struct Disk {
-    /// Where files that came out are kept.
-    folder: PathBuf,
-    /// For the age of kept files.
-    now: Timestamp,
-}
-
-impl Disk {
-    /// Keeps files in `state`, or, if that is another file system, beside what is edited: an exchange does not
-    /// cross file systems.
-    pub(super) fn new(state: &Path, project: &Path, now: Timestamp) -> Disk {
-        let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
-        let same = device(project).is_none_or(|project| device(state) == Some(project));
-        let folder = if same { state.join("kept") } else { project.join(".autopilot-kept") };
-        Disk { folder, now }
-    }
-}
-
-impl Files for Disk {
-    fn read(&mut self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        match read_bounded(path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn stage(&mut self, name: &str, bytes: &[u8], like: &Path) -> io::Result<PathBuf> {
-        match DirBuilder::new().mode(0o700).create(&self.folder) {
-            Err(error) if !self.folder.is_dir() => return Err(error),
-            _ => {}
-        }
-        let old = fs::metadata(like).ok();
-        let mut path = self.folder.join(name);
-        let mut count = 1;
-        let mut file = loop {
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => break file,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    path = self.folder.join(format!("{name}.{count}"));
-                    count += 1;
-                }
-                Err(error) => return Err(error),
-            }
-        };
-        let written = (|| {
-            file.write_all(bytes)?;
-            if let Some(old) = old {
-                let new = file.metadata()?;
-                // The owner first: changing it may clear mode bits. Where it is not permitted, it is not needed.
-                if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
-                    std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid())).ok();
-                }
-                file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))?;
-            }
-            file.sync_all()
-        })();
-        match written {
-            Ok(()) => Ok(path),
-            Err(error) => {
-                // Nobody else has seen it.
-                fs::remove_file(&path).ok();
-                Err(error)
-            }
-        }
-    }
-
-    fn exchange(&mut self, staged: &Path, path: &Path) -> io::Result<()> {
-        match renameat_with(CWD, staged, CWD, path, RenameFlags::EXCHANGE) {
-            Ok(()) => {}
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                let aside = staged.with_extension("aside");
-                fs::remove_file(&aside).ok();
-                fs::hard_link(path, &aside)?;
-                fs::rename(staged, path)?;
-                fs::rename(&aside, staged)?;
-            }
-            Err(error) => return Err(error.into()),
-        }
-        self.sync(path)
-    }
-
-    fn link(&mut self, kept: &Path, path: &Path) -> io::Result<()> {
-        fs::hard_link(kept, path)?;
-        self.sync(path)
-    }
-
-    fn append(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut file = OpenOptions::new().append(true).create(true).mode(PRIVATE_FILE).open(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        sync_folder(folder_of(path)).map_err(|error| error.source)
-    }
-
-    fn kept(&mut self) -> io::Result<Vec<(PathBuf, Duration)>> {
-        let entries = match fs::read_dir(&self.folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            let Ok(metadata) = entry.metadata() else { continue };
-            let age = u64::try_from(self.now.as_second() - metadata.ctime()).unwrap_or(0);
-            if metadata.is_file() {
-                found.push((entry.path(), Duration::from_secs(age)));
-            }
-        }
-        Ok(found)
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn remove(&mut self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
-    }
-}
-
-impl Disk {
-    fn sync(&self, path: &Path) -> io::Result<()> {
-        for folder in [folder_of(path), &self.folder] {
-            sync_folder(folder).map_err(|error| error.source)?;
-        }
-        Ok(())
-    }
-}
-
-/// Reads a regular file of at most [`MAX_FILE`] bytes. What is no file (a pipe, a device) is not waited for.
-pub(super) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-    let file: File = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE {
-        let text = format!("it is larger than {} MiB", MAX_FILE >> 20);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
-    }
-    Ok(bytes)
 }
