@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::core::event::Survey;
 use crate::core::mode::Recommendation;
 use crate::core::published::PeerSession;
-use crate::core::resources::{self, ResourceVerdict};
+use crate::core::resources::{self, ResourceVerdict, Sample};
 use crate::core::selector;
 use crate::core::suitability::{self, Verdict};
 use crate::core::task::{self, Task};
@@ -32,13 +32,16 @@ pub(super) struct Outlook {
 
 /// Looks.
 pub(super) async fn outlook(settings: &Settings, root: &Path, sources: Sources) -> Outlook {
-    let surveyed = survey::survey(sources, None, Look::Only, clock::wall()).await;
+    let surveyed = survey::survey(sources, None, Look::Only, clock::wall());
+    let looked = tokio::task::spawn_blocking({
+        let root = root.to_path_buf();
+        move || look_at_the_machine(&root)
+    });
+    let (surveyed, looked) = tokio::join!(surveyed, looked);
     let survey::Surveyed { survey, warnings, plan_changed: _ } = surveyed;
     let choice = selector::select(&survey.signals, false);
-    let own = std::process::id();
-    let probe = Probe::new();
-    let sample = probe.sample(&|pid| pid == own);
-    let peers_here = driver::sessions_at_work(&probe, root);
+    // Only a panic of the probe, told by itself, has no answer: then once more, here, where it is seen.
+    let (sample, peers_here) = looked.unwrap_or_else(|_| look_at_the_machine(root));
     let resources = resources::judge(&sample, settings.work.agents_per_wave);
     let rules = &settings.stop_rules;
     let verdict = suitability::judge(&suitability::Inputs {
@@ -65,4 +68,11 @@ pub(super) async fn outlook(settings: &Settings, root: &Path, sources: Sources) 
         survey,
         warnings,
     }
+}
+
+/// Resources, and who is at work in this repository. Reads `/proc`.
+fn look_at_the_machine(root: &Path) -> (Sample, Vec<PeerSession>) {
+    let own = std::process::id();
+    let probe = Probe::new();
+    (probe.sample(&|pid| pid == own), driver::sessions_at_work(&probe, root))
 }

@@ -64,15 +64,22 @@ pub struct Surveyed {
 
 /// Looks at all sources. `left` is what the last session of this run left; without it the file says.
 pub async fn survey(sources: Sources, left: Option<HandOver>, look: Look, now: Timestamp) -> Surveyed {
-    let files = sources.clone();
-    let files = tokio::task::spawn_blocking(move || read_files(&files, left, look, now));
-    let (files, forge) = tokio::join!(files, ask_forge(&sources, now));
-    let Ok(mut found) = files else {
+    // A prompt is the work itself: the task files are none of its business.
+    let asks_tasks = !sources.asked.prompt;
+    let of = sources.clone();
+    let tasks = tokio::task::spawn_blocking(move || asks_tasks.then(|| read_tasks(&of.layout, look, now)));
+    let of = sources.clone();
+    let files = tokio::task::spawn_blocking(move || read_files(&of, left, now));
+    let (files, tasks, forge) = tokio::join!(files, tasks, ask_forge(&sources, now));
+    let (Ok(mut found), Ok(tasks)) = (files, tasks) else {
         // A panic in a reader: told by the panic itself; the run goes on with what it was asked for.
         let survey = Survey::from(sources.asked);
         let warnings = vec!["the signals could not be read".to_owned()];
         return Surveyed { survey, warnings, plan_changed: false };
     };
+    if let Some(tasks) = tasks {
+        found.take_in(tasks);
+    }
     let (backlog, ci, readings) = forge;
     let signals = &mut found.survey.signals;
     signals.ci = ci;
@@ -102,7 +109,47 @@ async fn ask_forge(sources: &Sources, now: Timestamp) -> forge::Readings {
     forge::read(&query, &sources.layout.forge_cache()).await
 }
 
-fn read_files(sources: &Sources, left: Option<HandOver>, look: Look, now: Timestamp) -> Surveyed {
+/// What the task files say, and what was done to them.
+struct FoundTasks {
+    tasks: plan::Tasks,
+    plan_changed: bool,
+    warnings: Vec<String>,
+}
+
+fn read_tasks(layout: &Layout, look: Look, now: Timestamp) -> FoundTasks {
+    let (root, ledger) = (layout.root(), layout.tasks());
+    let mut plan_changed = false;
+    let mut warnings = Vec::new();
+    let tasks = match look {
+        Look::Take => {
+            match plan::take_inbox(root, &ledger, now) {
+                Ok(taken) => {
+                    plan_changed = !taken.added.is_empty() || !taken.already.is_empty();
+                    warnings = taken.problems;
+                }
+                Err(error) => warnings.push(format!("the inbox stays as it is: {error}")),
+            }
+            plan::load(root, &ledger, now)
+        }
+        Look::Only => plan::look(root, &ledger, now),
+    };
+    FoundTasks { tasks, plan_changed, warnings }
+}
+
+impl Surveyed {
+    fn take_in(&mut self, found: FoundTasks) {
+        let FoundTasks { tasks, plan_changed, mut warnings } = found;
+        self.plan_changed = plan_changed;
+        warnings.extend(tasks.readings.iter().flat_map(problems));
+        self.warnings.append(&mut warnings);
+        let signals = &mut self.survey.signals;
+        signals.tasks = tasks.exists.then(|| TaskEvidence::of(&tasks.open));
+        signals.sources.extend(tasks.readings);
+        self.survey.tasks = tasks.open;
+    }
+}
+
+fn read_files(sources: &Sources, left: Option<HandOver>, now: Timestamp) -> Surveyed {
     let layout = &sources.layout;
     let root = layout.root();
     let mut found = Surveyed { survey: Survey::from(sources.asked.clone()), ..Surveyed::default() };
@@ -140,26 +187,6 @@ fn read_files(sources: &Sources, left: Option<HandOver>, look: Look, now: Timest
         }
         None => HandOver::default(),
     };
-    // A prompt is the work itself: the task files are none of its business.
-    if !signals.prompt {
-        let ledger = layout.tasks();
-        if look == Look::Take {
-            match plan::take_inbox(root, &ledger, now) {
-                Ok(taken) => {
-                    found.plan_changed = !taken.added.is_empty() || !taken.already.is_empty();
-                    found.warnings.extend(taken.problems);
-                }
-                Err(error) => found.warnings.push(format!("the inbox stays as it is: {error}")),
-            }
-        }
-        let tasks = match look {
-            Look::Take => plan::load(root, &ledger, now),
-            Look::Only => plan::look(root, &ledger, now),
-        };
-        signals.tasks = tasks.exists.then(|| TaskEvidence::of(&tasks.open));
-        signals.sources.extend(tasks.readings);
-        found.survey.tasks = tasks.open;
-    }
     found.survey.recent_runs = runs
         .into_iter()
         .map(|run| RunOutcome {

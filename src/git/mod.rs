@@ -163,20 +163,31 @@ impl Change {
 /// There is none ([`GitError::NotARepository`], [`GitError::Bare`]), git refuses it
 /// ([`GitError::DubiousOwnership`]), or git cannot be run.
 pub async fn discover(dir: &Path) -> Result<Repo, GitError> {
-    let kind = git_ok(dir, &["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]).await?;
-    let kind = String::from_utf8_lossy(&kind.stdout);
-    let mut answers = kind.lines();
-    match (answers.next(), answers.next()) {
-        (_, Some("true")) => {}
-        (Some("true"), _) => return Err(GitError::Bare { dir: dir.to_path_buf() }),
-        _ => return Err(GitError::NoWorkTree { dir: dir.to_path_buf() }),
-    }
-    let (root, git_dir, common_dir) = tokio::try_join!(
+    let answers = tokio::try_join!(
         rev_parse_path(dir, "--show-toplevel"),
         rev_parse_path(dir, "--absolute-git-dir"),
         rev_parse_path(dir, "--git-common-dir"),
-    )?;
-    Ok(Repo { root, git_dir, common_dir })
+    );
+    match answers {
+        Ok((root, git_dir, common_dir)) => Ok(Repo { root, git_dir, common_dir }),
+        Err(error) => Err(why_not(dir, error).await),
+    }
+}
+
+/// Why `dir` is in no working tree, after one of the questions was refused with `error`. Only asked then: a
+/// run that may start waits for git once, not twice.
+async fn why_not(dir: &Path, error: GitError) -> GitError {
+    let kind = match git_ok(dir, &["rev-parse", "--is-bare-repository", "--is-inside-work-tree"]).await {
+        Ok(kind) => kind,
+        Err(plainer) => return plainer,
+    };
+    let kind = String::from_utf8_lossy(&kind.stdout);
+    let mut answers = kind.lines();
+    match (answers.next(), answers.next()) {
+        (_, Some("true")) => error,
+        (Some("true"), _) => GitError::Bare { dir: dir.to_path_buf() },
+        _ => GitError::NoWorkTree { dir: dir.to_path_buf() },
+    }
 }
 
 /// One question a call: a path may hold a newline, so several answers could not be told apart.

@@ -51,6 +51,9 @@ const LOCK_BOUND: Duration = Duration::from_secs(30);
 /// How often a replacement starts over because a writer without lock keeps appending.
 const MAX_RESTARTS: u32 = 100;
 
+/// Most memory that is set aside for a file before it is read: some years of records.
+const MAX_RESERVED: usize = 256 << 20;
+
 /// Read of upstream's `current-session.json`, which holds some hundred bytes.
 const MAX_CURRENT_SESSION: u64 = 64 * 1024;
 
@@ -237,8 +240,12 @@ fn read(path: &Path, since: usize) -> io::Result<(Option<File>, Vec<u8>)> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let since = since as u64;
-    file.seek(SeekFrom::Start(if since > metadata.len() { 0 } else { since }))?;
-    let mut bytes = Vec::new();
+    let from = if since > metadata.len() { 0 } else { since };
+    file.seek(SeekFrom::Start(from))?;
+    // In one piece: growing step by step would copy, and touch, a long file several times over. More than
+    // is there may come (a writer without lock), and less may be asked for than a damaged size says.
+    let expected = usize::try_from(metadata.len() - from).unwrap_or(0).min(MAX_RESERVED);
+    let mut bytes = Vec::with_capacity(expected + 1);
     file.read_to_end(&mut bytes)?;
     Ok((Some(file), bytes))
 }

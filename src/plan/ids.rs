@@ -235,9 +235,9 @@ fn new_id(title: &str, taken: &mut HashSet<String>) -> String {
 /// For each that was read the index of the entry it is; see the module.
 pub(super) fn match_all(entries: &[Entry], seen: &[Seen<'_>]) -> Vec<Option<usize>> {
     let mut matcher = Matcher { entries, seen, of: vec![None; seen.len()], used: vec![false; entries.len()] };
-    matcher.exactly(|file, phase, title| (file.to_owned(), phase.to_vec(), title.to_owned()));
-    matcher.exactly(|file, _, title| (file.to_owned(), title.to_owned()));
-    matcher.exactly(|_, _, title| title.to_owned());
+    matcher.exactly(|file, phase, title| (file, phase, title));
+    matcher.exactly(|file, _, title| (file, title));
+    matcher.exactly(|_, _, title| title);
     matcher.similar();
     matcher.by_place();
     matcher.of
@@ -250,19 +250,22 @@ struct Matcher<'a> {
     used: Vec<bool>,
 }
 
-impl Matcher<'_> {
+impl<'a> Matcher<'a> {
     fn take(&mut self, seen: usize, entry: usize) {
         self.of[seen] = Some(entry);
         self.used[entry] = true;
     }
 
-    fn exactly<K: std::hash::Hash + Eq>(&mut self, key: impl Fn(&str, &[String], &str) -> K) {
+    fn exactly<K: std::hash::Hash + Eq>(&mut self, key: impl Fn(&'a str, &'a [String], &'a str) -> K) {
         let mut known: HashMap<K, Vec<usize>> = HashMap::new();
         let mut order: Vec<usize> = (0..self.entries.len()).filter(|entry| !self.used[*entry]).collect();
+        if order.is_empty() || self.of.iter().all(Option::is_some) {
+            return;
+        }
         // Those that are there before those that are gone, then as in the file; taken from the end.
         order.sort_by_key(|entry| (!self.entries[*entry].present, self.entries[*entry].order));
         for entry in order.into_iter().rev() {
-            let known_entry = &self.entries[entry];
+            let known_entry: &'a Entry = &self.entries[entry];
             known
                 .entry(key(&known_entry.file, &known_entry.phase, &known_entry.title))
                 .or_default()
@@ -280,6 +283,9 @@ impl Matcher<'_> {
     }
 
     fn similar(&mut self) {
+        if !self.has_open_ends() {
+            return;
+        }
         // File and headings → those that were read, those that are known.
         let mut groups = BTreeMap::<(&str, &[String]), (Vec<usize>, Vec<usize>)>::new();
         for (index, seen) in self.seen.iter().enumerate().filter(|(index, _)| self.of[*index].is_none()) {
@@ -320,8 +326,17 @@ impl Matcher<'_> {
         }
     }
 
+    /// Whether something that is known to be there, and something that was read, are still without the other.
+    fn has_open_ends(&self) -> bool {
+        self.of.iter().any(Option::is_none)
+            && self.entries.iter().zip(&self.used).any(|(entry, used)| entry.present && !used)
+    }
+
     /// What stands between the same two neighbours is the same task, rewritten.
     fn by_place(&mut self) {
+        if !self.has_open_ends() {
+            return;
+        }
         // Per file: what was between whom.
         let mut files: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (index, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.present) {

@@ -351,13 +351,12 @@ fn source(item: &Item) -> TaskSource {
 fn tasks(mut files: TaskFiles, path: &Path, now: Timestamp, write: bool, mut problems: Vec<String>) -> Tasks {
     let (mut ledger, problem) = Ledger::read(path, write);
     problems.extend(problem);
-    let before = ledger.clone();
+    let before = write.then(|| ledger.clone());
     let mut readings = std::mem::take(&mut files.readings);
     let lines = lines(&files);
     let seen: Vec<Seen<'_>> = lines.iter().map(Line::seen).collect();
     let entries = ledger.take_in(&seen, now);
-    if write
-        && ledger != before
+    if before.is_some_and(|before| ledger != before)
         && let Err(error) = ledger.write(path)
     {
         problems.push(error.to_string());
