@@ -98,11 +98,9 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
     let started = clock::now();
     let asked = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() };
     // Both ask git.
-    let (snapshot, mut sources) = tokio::join!(
-        git::snapshot(&repo),
-        start::sources(&settings, &repo, None, &request.environment, asked)
-    );
-    let branch = snapshot.ok().and_then(|snapshot| snapshot.branch);
+    let (branch, mut sources) =
+        tokio::join!(git::branch(&repo), start::sources(&settings, &repo, None, &request.environment, asked));
+    let branch = branch.ok().flatten();
     let base_id = run_id::base_id(branch.as_deref(), started.wall);
     sources.branch.clone_from(&branch);
     sources.goes_on |= request.continued.is_some();

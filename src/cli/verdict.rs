@@ -41,7 +41,7 @@ pub(super) async fn verdict(
 ) -> Result<Exit, CliError> {
     let repo = start::repository(directory).await?;
     let settings = config::load(flags, &config::Files::locate(&repo.root))?.settings;
-    let branch = git::snapshot(&repo).await.ok().and_then(|snapshot| snapshot.branch);
+    let branch = git::branch(&repo).await.ok().flatten();
     let asked = Signals {
         forced_mode: settings.work.mode,
         prompt: settings.work.prompt.is_some(),

@@ -196,6 +196,18 @@ async fn rev_parse_path(dir: &Path, what: &str) -> Result<PathBuf, GitError> {
     Ok(run::path(output.stdout.strip_suffix(b"\n").unwrap_or(&output.stdout)))
 }
 
+/// The branch that is checked out, also one without a commit; `None` when `HEAD` is detached. Unlike
+/// [`snapshot`] it does not look at the tree, which takes a while in a large one.
+///
+/// # Errors
+/// Git cannot be run or fails.
+pub async fn branch(repo: &Repo) -> Result<Option<String>, GitError> {
+    let output = git(&repo.root, &["symbolic-ref", "--quiet", "--short", "HEAD"]).await?;
+    let name = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+    // Exit code 1 with nothing said: detached.
+    Ok((output.success() && !name.is_empty()).then_some(name))
+}
+
 /// Records the state of the working tree.
 ///
 /// # Errors

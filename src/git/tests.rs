@@ -389,3 +389,16 @@ async fn remotes_are_listed_with_the_urls_that_git_would_use() {
     let expected = expected.map(|(name, url)| (name.to_owned(), url.to_owned()));
     assert_eq!(remotes(&repo).await.unwrap(), expected);
 }
+
+#[tokio::test]
+async fn the_branch_without_a_look_at_the_tree() {
+    let lab = Lab::unborn();
+    let repo = discover(&lab.dir.join("repo")).await.unwrap();
+    assert_eq!(branch(&repo).await.unwrap().as_deref(), Some("main"));
+    let lab = Lab::committed();
+    let repo = discover(&lab.dir.join("repo")).await.unwrap();
+    lab.git("repo", &["switch", "-q", "-c", "feature/ü"]);
+    assert_eq!(branch(&repo).await.unwrap().as_deref(), Some("feature/ü"));
+    lab.git("repo", &["switch", "-q", "--detach"]);
+    assert_eq!(branch(&repo).await.unwrap(), None);
+}
