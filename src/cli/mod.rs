@@ -134,7 +134,8 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
                 Ok(Exit::Planned)
             }
             Some(Command::Resume(resume)) => {
-                resume::resume(&directory, resume, &flags, config::wants_events(cli), json, printer).await
+                let events = config::wants_events(cli);
+                resume::resume(&directory, resume, &flags, lossy(argv), events, json, printer).await
             }
             _ => {
                 let request = run::Request {

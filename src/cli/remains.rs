@@ -6,15 +6,18 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
 use crate::core::kill_switch::KillSwitch;
 use crate::core::outcome::Class;
 use crate::core::published::{RunEvent, Tokens};
 use crate::core::time::Now;
 use crate::driver::clock;
 use crate::journal::autopilot_record::{AutopilotRecord, Heal, SCHEMA_VERSION};
-use crate::journal::metrics::append_autopilot;
+use crate::journal::metrics::store_autopilot;
 use crate::journal::reader::read_journal;
-use crate::journal::records::has_run;
+use crate::journal::records::of_run;
 use crate::journal::writer::Journal;
 use crate::process::{Cookie, Graces, ProcessId, sweep_orphans};
 use crate::report::{RunOutcome, RunSummary};
@@ -77,8 +80,13 @@ fn record(layout: &Layout, holder: &Holder, now: Now) -> Option<String> {
     let tokens = summary.tokens.unwrap_or_default();
     let started_at = summary.started_at.unwrap_or(holder.started_at);
     let completed_at = summary.last_event_at.unwrap_or(started_at).max(started_at);
-    let seconds = completed_at.duration_since(started_at).as_secs().unsigned_abs();
-    let sessions: Vec<String> = summary.sessions.iter().map(|session| session.session_id.clone()).collect();
+    let worked = Duration::try_from_secs_f64(summary.seconds.unwrap_or_default()).unwrap_or_default();
+    let mut sessions: Vec<String> = Vec::new();
+    for session in &summary.sessions {
+        if sessions.last() != Some(&session.session_id) {
+            sessions.push(session.session_id.clone());
+        }
+    }
     if summary.outcome == RunOutcome::Unfinished {
         let last = RunEvent::RunEnded {
             kill_switch: Some(KillSwitch::FailedWave),
@@ -90,7 +98,7 @@ fn record(layout: &Layout, holder: &Holder, now: Now) -> Option<String> {
             sessions: sessions.clone(),
             tokens,
             cost_usd: summary.cost_usd,
-            seconds: completed_at.duration_since(started_at).as_secs_f64(),
+            seconds: worked.as_secs_f64(),
             limit_wait_seconds: summary.limit_wait_seconds,
             next: vec![format!("autopilot resume {}", holder.run_id)],
         };
@@ -102,7 +110,9 @@ fn record(layout: &Layout, holder: &Holder, now: Now) -> Option<String> {
             return Some(format!("the journal of run {} cannot be closed: {error}", holder.run_id));
         }
     }
-    if has_run(&layout.autopilot_jsonl(), &holder.run_id).unwrap_or(false) {
+    // Its own record is there: it died on its way out. Not so with the record of an earlier part.
+    let recorded = of_run(&layout.autopilot_jsonl(), &holder.run_id).ok().flatten();
+    if recorded.is_some_and(|record| is_of_part(&record, summary.resumed_at.last().copied())) {
         return None;
     }
     let limits = summary.limits.as_ref();
@@ -111,7 +121,7 @@ fn record(layout: &Layout, holder: &Holder, now: Now) -> Option<String> {
         autopilot_run_id: holder.run_id.clone(),
         started_at,
         completed_at,
-        duration_seconds: seconds,
+        duration_seconds: worked.as_secs(),
         max_sessions: limits.map(|limits| limits.max_sessions).unwrap_or_default(),
         max_hours: limits.map(|limits| limits.max_hours).unwrap_or_default(),
         confidence_threshold: confidence_threshold(&replay.entries),
@@ -149,7 +159,15 @@ fn record(layout: &Layout, holder: &Holder, now: Now) -> Option<String> {
             .collect(),
         version: summary.version.clone().unwrap_or_else(|| holder.version.clone()),
     };
-    append_autopilot(layout, &record).err().map(|error| format!("{error}; the record: {}", error.record))
+    store_autopilot(layout, &record).err().map(|error| format!("{error}; the record: {}", error.record))
+}
+
+/// Whether a record was written at the end of the part that began then; without one, it was.
+fn is_of_part(record: &Map<String, Value>, resumed_at: Option<Timestamp>) -> bool {
+    let completed_at = record.get("completed_at").and_then(Value::as_str);
+    let completed_at = completed_at.and_then(|text| text.parse::<Timestamp>().ok());
+    // Records know seconds.
+    resumed_at.is_none_or(|resumed| completed_at.is_some_and(|end| end.as_second() >= resumed.as_second()))
 }
 
 fn confidence_threshold(entries: &[crate::core::published::Entry]) -> f64 {

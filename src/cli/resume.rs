@@ -1,27 +1,30 @@
 //! `autopilot resume`: goes on with a run that was cut off, or stopped before its work was done.
+//!
+//! It is the same run: the same id, folder, journal and record, budgets that count all its parts, and the
+//! conversation that was under way. What lies between two parts is not counted as its time.
 
 use std::path::Path;
 
 use crate::core::published::{Entry, RunEvent};
-use crate::core::recovery::HEALTHY;
-use crate::core::run::{Inherited, OpenLimit};
+use crate::core::run::Inherited;
 use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
+use crate::journal::autopilot_record::Heal;
 use crate::journal::reader::read_journal;
-use crate::report::RunSummary;
 use crate::settings::layer::Layer;
 use crate::state::layout::Layout;
 use crate::state::lock;
 use crate::ui::printer::Printer;
 
 use super::args::{Cli, ResumeArgs};
-use super::run::{Continued, Request, RunFile};
+use super::run::{Continued, Earlier, Request, RunFile};
 use super::{config, run, start};
 
 pub(super) async fn resume(
     directory: &Path,
     args: &ResumeArgs,
     flags: &Layer,
+    asked_now: Vec<String>,
     events: bool,
     json: bool,
     printer: &Printer,
@@ -45,11 +48,14 @@ pub(super) async fn resume(
     })?;
     let replay = read_journal(&run_dir.events())
         .map_err(|error| CliError::from_error(ErrorKind::Usage, error).hinted("start a new run instead"))?;
-    let summary = RunSummary::from_entries(&replay.entries);
-    // What was asked then, and over it what is asked now.
-    let old = Cli::parse_argv(file.argv.iter().map(Into::into))
-        .map_err(|error| CliError::usage("the options of that run are not understood").caused_by(error))?;
-    let mut layer = config::flags(&old)?;
+    // What was asked at the beginning, over it what was asked by each `resume`, and over that what is asked now.
+    let mut layer = Layer::default();
+    for argv in std::iter::once(&file.argv).chain(&file.resumed_with) {
+        let asked = Cli::parse_argv(argv.iter().map(Into::into)).map_err(|error| {
+            CliError::usage("the options of that run are not understood").caused_by(error)
+        })?;
+        layer.overlay(config::flags(&asked)?);
+    }
     let new_prompt = ["prompt", "prompt-file"].iter().any(|name| flags.get(name).is_some());
     // Its text is in `run.json`; the file may have changed, and standard input is gone.
     layer.forget("prompt");
@@ -57,25 +63,33 @@ pub(super) async fn resume(
     layer.forget("dry-run");
     layer.overlay(flags.clone());
     let verify = config::load(&layer, &config::Files::locate(&repo.root))?.settings.work.verify.is_some();
-    let (inherited, work_done) = interrupted(&replay.entries, verify);
-    let heals = heals_used(&replay.entries);
+    let mut inherited = Inherited::from_journal(&replay.entries, verify);
+    inherited.work_done &= !new_prompt;
     let request = Request {
         directory: repo.root.clone(),
         flags: layer,
-        argv: file.argv.clone(),
+        argv: asked_now,
         events,
         json,
         environment: std::env::vars_os().collect(),
-        continued: Some(Continued {
-            run_id: run_id.clone(),
-            prompt: file.prompt,
-            inherited: Inherited { work_done: work_done && !new_prompt, heals, ..inherited },
-            sessions_done: summary.iterations,
-            tokens_used: summary.tokens.map(|tokens| tokens.output).unwrap_or_default(),
-            cost_usd: summary.known_cost_usd,
-        }),
+        continued: Some(Continued { run_id, file, inherited, earlier: earlier(&replay.entries) }),
     };
     run::run(request, printer).await
+}
+
+fn earlier(entries: &[Entry]) -> Earlier {
+    let mut earlier = Earlier { started_at: entries.first().map(|entry| entry.at), ..Earlier::default() };
+    for entry in entries {
+        if let RunEvent::Healed { session_id, class, action, recovery, .. } = &entry.event {
+            earlier.heals.push(Heal {
+                session_id: session_id.clone(),
+                class: *class,
+                action: action.clone(),
+                recovery: *recovery,
+            });
+        }
+    }
+    earlier
 }
 
 /// The run with this id or beginning of an id; the last one by default.
@@ -107,64 +121,4 @@ fn refuse_running(layout: &Layout, run_id: &str) -> Result<(), CliError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Heals of the run that were used up when it ended: what fails over and over gets no new ones by being resumed
-/// over and over (recovery §4.2).
-fn heals_used(entries: &[Entry]) -> u32 {
-    let mut used = 0;
-    for entry in entries {
-        match &entry.event {
-            RunEvent::Healed { run_heal: Some(number), .. } => used = *number,
-            RunEvent::SessionEnded { completed: true, .. } => used = 0,
-            RunEvent::AttemptEnded { seconds, longest_gap_seconds, .. }
-                if seconds - longest_gap_seconds >= HEALTHY.as_secs_f64() =>
-            {
-                used = 0;
-            }
-            _ => {}
-        }
-    }
-    used
-}
-
-/// The conversation that was cut off with the limit it was waiting for, and whether a session had reported the
-/// work complete.
-fn interrupted(entries: &[Entry], verify: bool) -> (Inherited, bool) {
-    let mut open: Option<String> = None;
-    let mut limit: Option<OpenLimit> = None;
-    let mut session: Option<String> = None;
-    let mut done = false;
-    for entry in entries {
-        match &entry.event {
-            // The id may change within a session: the last one that was used counts.
-            RunEvent::AttemptStarted { session_id, .. } => {
-                open = Some(session_id.clone());
-                limit = None;
-            }
-            RunEvent::LimitWait { window, until, source, why } => {
-                // A run that took up a wait, and ended before it asked anything.
-                open = open.or_else(|| session.clone());
-                limit = Some(OpenLimit {
-                    window: window.clone(),
-                    until: *until,
-                    source: *source,
-                    why: why.clone(),
-                });
-            }
-            RunEvent::LimitWaitOver { .. } => limit = None,
-            // A person who ended the wait at the keyboard, and now asks to go on, knows better than a plan made
-            // before: it asks at once. A shutdown (SIGTERM, SIGHUP) or a death says nothing about the limit.
-            RunEvent::StopRequested { by, .. } if by == "SIGINT" => limit = None,
-            RunEvent::SessionStarted { session_id, .. } => session = Some(session_id.clone()),
-            RunEvent::SessionEnded { completed: true, status, verification, .. } => {
-                (open, limit) = (None, None);
-                // A claim that `--verify` contradicts, or had no time to look at, leaves work.
-                done |= matches!(status.as_deref(), Some("complete" | "nothing_to_do"))
-                    && verification.as_ref().map_or(!verify, |verification| verification.passed);
-            }
-            _ => {}
-        }
-    }
-    (Inherited { session_id: open, limit, ..Inherited::default() }, done)
 }

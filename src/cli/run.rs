@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -19,8 +20,8 @@ use crate::engine::headless::{Billing, PassThrough};
 use crate::error::exit::{self, Exit, StopSignal};
 use crate::error::{CliError, ErrorKind};
 use crate::git;
-use crate::journal::autopilot_record::{AutopilotRecord, SCHEMA_VERSION};
-use crate::journal::metrics::append_autopilot;
+use crate::journal::autopilot_record::{AutopilotRecord, Heal, SCHEMA_VERSION};
+use crate::journal::metrics::store_autopilot;
 use crate::journal::reader::read_journal;
 use crate::journal::writer::Journal;
 use crate::process::{Cookie, ProcessId};
@@ -46,29 +47,41 @@ pub(super) struct Request {
     pub(super) events: bool,
     pub(super) json: bool,
     pub(super) environment: Vec<(OsString, OsString)>,
-    /// The run this one goes on with.
+    /// The run that goes on.
     pub(super) continued: Option<Continued>,
 }
 
-/// What a run takes over from the one it continues.
+/// A run that goes on.
 pub(super) struct Continued {
     pub(super) run_id: String,
-    pub(super) prompt: Option<String>,
+    pub(super) file: RunFile,
     pub(super) inherited: Inherited,
-    pub(super) sessions_done: u32,
-    pub(super) tokens_used: u64,
-    pub(super) cost_usd: Option<f64>,
+    pub(super) earlier: Earlier,
+}
+
+/// What the record of a run tells of its earlier parts.
+#[derive(Default)]
+pub(super) struct Earlier {
+    /// When the run began, if not in this part.
+    pub(super) started_at: Option<Timestamp>,
+    /// Automatic repairs before this part.
+    pub(super) heals: Vec<Heal>,
 }
 
 /// `run.json`: what `resume` needs to ask for the same again.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RunFile {
     /// Version of this file.
     pub(super) v: u32,
     pub(super) run_id: String,
     pub(super) argv: Vec<String>,
     pub(super) prompt: Option<String>,
+    /// A run that this one continued, when that still made a new run (0.1).
+    #[serde(default)]
     pub(super) parent_run_id: Option<String>,
+    /// The command line of each `resume`.
+    #[serde(default)]
+    pub(super) resumed_with: Vec<Vec<String>>,
 }
 
 pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, CliError> {
@@ -78,15 +91,15 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
     for notice in &resolved.notices {
         printer.warn(notice);
     }
-    let mut settings = resolved.settings;
+    let settings = resolved.settings;
     refuse_nesting(&settings, &request.environment)?;
     let prompt = match (&request.continued, &settings.work.prompt) {
-        (Some(continued), None) => continued.prompt.clone(),
+        (Some(continued), None) => continued.file.prompt.clone(),
         (_, Some(source)) => Some(start::prompt(source)?),
         (None, None) => None,
     };
     if let Some(continued) = &request.continued {
-        take_over(&mut settings, continued, printer)?;
+        refuse_used_up(&settings, continued)?;
     }
     let claude = start::find_program(&settings.claude.bin, &request.environment)?;
     let layout = Layout::new(&repo.root);
@@ -121,14 +134,35 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         .await;
     }
 
-    let (run_id, run_dir) = run_id::claim_run_dir(&layout, &base_id)
-        .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
+    let (run_id, run_dir) = match &request.continued {
+        Some(Continued { run_id, .. }) => match layout.run(run_id) {
+            Some(run_dir) => (run_id.clone(), run_dir),
+            None => return Err(CliError::usage(format!("`{run_id}` is not the id of a run"))),
+        },
+        None => run_id::claim_run_dir(&layout, &base_id)
+            .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?,
+    };
     let cookie = Cookie::new(env_vars::AUTOPILOT_COOKIE, Uuid::new_v4().to_string());
-    let (mut lock, dead) =
-        remains::settle(&layout, take_lock(&layout, &run_id, &run_dir, &cookie, started)?).await;
+    let new = request.continued.is_none();
+    let acquired = take_lock(&layout, &run_id, &cookie, started).inspect_err(|_| {
+        if new {
+            // Claimed for nothing; it is empty.
+            drop(std::fs::remove_dir_all(run_dir.path()));
+        }
+    })?;
+    let (mut lock, dead) = remains::settle(&layout, acquired).await;
 
-    let parent_run_id = request.continued.as_ref().map(|continued| continued.run_id.clone());
-    write_run_file(&run_dir, &run_id, &request.argv, prompt.as_deref(), parent_run_id.as_deref())?;
+    let (file, inherited, earlier) =
+        if let Some(Continued { mut file, inherited, earlier, .. }) = request.continued {
+            file.prompt.clone_from(&prompt);
+            file.resumed_with.push(request.argv);
+            (file, inherited, earlier)
+        } else {
+            let (run_id, argv) = (run_id.clone(), request.argv);
+            let file = RunFile { v: 1, run_id, argv, prompt: prompt.clone(), ..RunFile::default() };
+            (file, Inherited::default(), Earlier::default())
+        };
+    write_run_file(&run_dir, &file)?;
     let mut journal = Journal::open(&run_dir.events())
         .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
     let mut watcher = Watcher::new(printer, request.events, started);
@@ -142,7 +176,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
             verify: settings.work.follow_ups.verify,
             docs: settings.work.follow_ups.docs,
         },
-        inherited: request.continued.map(|continued| continued.inherited).unwrap_or_default(),
+        inherited,
         agents_per_wave: settings.work.agents_per_wave,
         // The name, not what was found: it is looked up again at each start (field-reports K08).
         claude: if settings.claude.bin.components().count() > 1 {
@@ -169,7 +203,9 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         }
         watcher.event(now, seq, &event);
     };
-    say(run_started(&setup, &settings, branch, parent_run_id.clone()), &mut journal);
+    let first =
+        if new { run_started(&setup, &settings, branch) } else { run_resumed(&setup, &settings, branch) };
+    say(first, &mut journal);
     for event in dead {
         say(event, &mut journal);
     }
@@ -186,8 +222,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
             return Err(CliError::from_error(ErrorKind::Unexpected, error));
         }
     };
-    let exit =
-        conclude(&setup, &settings, &ended, parent_run_id, journal, &mut watcher, request.json, printer);
+    let exit = conclude(&setup, &settings, &ended, earlier, journal, &mut watcher, request.json, printer);
     if let Err(error) = lock.release() {
         printer.warn(&error.to_string());
     }
@@ -207,36 +242,29 @@ fn refuse_nesting(settings: &Settings, environment: &[(OsString, OsString)]) -> 
     }
 }
 
-/// Budgets are for the chain as a whole: what the first part used up is gone.
-fn take_over(settings: &mut Settings, continued: &Continued, printer: &Printer) -> Result<(), CliError> {
-    let left = settings.budgets.max_sessions.saturating_sub(continued.sessions_done);
-    if left == 0 {
-        return Err(CliError::usage(format!(
-            "run {} has done its {} sessions; there is nothing to go on with",
-            continued.run_id, settings.budgets.max_sessions
-        ))
-        .hinted("allow more with --max-sessions N, or start a new run"));
-    }
-    settings.budgets.max_sessions = left;
-    if settings.budgets.max_tokens > 0 {
-        // 0 means off, so what is used up to the last token becomes 1.
-        settings.budgets.max_tokens =
-            settings.budgets.max_tokens.saturating_sub(continued.tokens_used).max(1);
-    }
-    if let (Some(limit), Some(spent)) = (settings.budgets.max_cost, continued.cost_usd) {
-        settings.budgets.max_cost = Some((limit - spent).max(0.0));
-    }
-    printer.say(&format!("going on with {}: {left} session(s) left", continued.run_id));
-    Ok(())
+/// Budgets are for the run as a whole, in all its parts: one that is used up leaves nothing to go on with.
+fn refuse_used_up(settings: &Settings, continued: &Continued) -> Result<(), CliError> {
+    let Continued { run_id, inherited, .. } = continued;
+    let budgets = &settings.budgets;
+    let slept = if budgets.limit_wait_free { inherited.limit_wait } else { Duration::ZERO };
+    let hours = inherited.elapsed.saturating_sub(slept).as_secs_f64() / 3600.0;
+    let spent = inherited.spend.cost_usd.unwrap_or_default();
+    let (used, option) = if inherited.iterations >= budgets.max_sessions {
+        (format!("has done its {} sessions", budgets.max_sessions), "--max-sessions N")
+    } else if hours >= budgets.max_hours {
+        (format!("has used its {} hours", budgets.max_hours), "--max-hours H")
+    } else if budgets.max_tokens > 0 && inherited.spend.tokens.output >= budgets.max_tokens {
+        (format!("has used its {} output tokens", budgets.max_tokens), "--max-tokens N")
+    } else if budgets.max_cost.is_some_and(|max| spent >= max) {
+        (format!("has spent its ${}", budgets.max_cost.unwrap_or_default()), "--max-cost USD")
+    } else {
+        return Ok(());
+    };
+    Err(CliError::usage(format!("run {run_id} {used}; there is nothing to go on with"))
+        .hinted(format!("allow it more in all with {option}, or start a new run")))
 }
 
-fn take_lock(
-    layout: &Layout,
-    run_id: &str,
-    run_dir: &RunDir,
-    cookie: &Cookie,
-    started: Now,
-) -> Result<Acquired, CliError> {
+fn take_lock(layout: &Layout, run_id: &str, cookie: &Cookie, started: Now) -> Result<Acquired, CliError> {
     let own = ProcessId::current();
     let holder = Holder {
         run_id: run_id.to_owned(),
@@ -249,45 +277,26 @@ fn take_lock(
     };
     match RunLock::acquire(&layout.lock(), &holder) {
         Ok(acquired) => Ok(acquired),
-        Err(error) => {
-            // Claimed for nothing; it is empty.
-            drop(std::fs::remove_dir_all(run_dir.path()));
-            Err(match &error {
-                LockError::Held { holder, .. } => {
-                    let words = match holder {
-                        Some(holder) => format!(
-                            "run {} holds this repository since {} (process {} on {})",
-                            holder.run_id, holder.started_at, holder.pid, holder.host
-                        ),
-                        None => "another run holds this repository".to_owned(),
-                    };
-                    CliError::new(ErrorKind::AlreadyRunning, words).hinted(
-                        "wait for it (`autopilot status`), or use another checkout (`git worktree add`)",
-                    )
-                }
-                LockError::File(_) => CliError::from_error(ErrorKind::Environment, error).hinted(
-                    "the lock has to be a file on a file system with locks: see what is there instead",
-                ),
-            })
-        }
+        Err(error) => Err(match &error {
+            LockError::Held { holder, .. } => {
+                let words = match holder {
+                    Some(holder) => format!(
+                        "run {} holds this repository since {} (process {} on {})",
+                        holder.run_id, holder.started_at, holder.pid, holder.host
+                    ),
+                    None => "another run holds this repository".to_owned(),
+                };
+                CliError::new(ErrorKind::AlreadyRunning, words)
+                    .hinted("wait for it (`autopilot status`), or use another checkout (`git worktree add`)")
+            }
+            LockError::File(_) => CliError::from_error(ErrorKind::Environment, error)
+                .hinted("the lock has to be a file on a file system with locks: see what is there instead"),
+        }),
     }
 }
 
-fn write_run_file(
-    run_dir: &RunDir,
-    run_id: &str,
-    argv: &[String],
-    prompt: Option<&str>,
-    parent_run_id: Option<&str>,
-) -> Result<(), CliError> {
-    let file = RunFile {
-        v: 1,
-        run_id: run_id.to_owned(),
-        argv: argv.to_vec(),
-        prompt: prompt.map(ToOwned::to_owned),
-        parent_run_id: parent_run_id.map(ToOwned::to_owned),
-    };
-    let mut bytes = serde_json::to_vec_pretty(&file)
+fn write_run_file(run_dir: &RunDir, file: &RunFile) -> Result<(), CliError> {
+    let mut bytes = serde_json::to_vec_pretty(file)
         .map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
     bytes.push(b'\n');
     atomic::replace(&run_dir.run_json(), &bytes, atomic::PRIVATE_FILE)
@@ -377,18 +386,13 @@ fn account() -> Option<(String, String)> {
     })
 }
 
-fn run_started(
-    setup: &Setup,
-    settings: &Settings,
-    branch: Option<String>,
-    parent_run_id: Option<String>,
-) -> RunEvent {
+fn run_started(setup: &Setup, settings: &Settings, branch: Option<String>) -> RunEvent {
     RunEvent::RunStarted {
         run_id: setup.run_id.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         repository: setup.repo.root.display().to_string(),
         branch,
-        parent_run_id,
+        parent_run_id: None,
         max_sessions: settings.budgets.max_sessions,
         max_hours: settings.budgets.max_hours,
         max_tokens: settings.budgets.max_tokens,
@@ -399,13 +403,30 @@ fn run_started(
     }
 }
 
+fn run_resumed(setup: &Setup, settings: &Settings, branch: Option<String>) -> RunEvent {
+    let Inherited { iterations, elapsed, spend, .. } = &setup.inherited;
+    RunEvent::RunResumed {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        branch,
+        max_sessions: settings.budgets.max_sessions,
+        max_hours: settings.budgets.max_hours,
+        max_tokens: settings.budgets.max_tokens,
+        max_cost_usd: settings.budgets.max_cost,
+        confidence_threshold: settings.stop_rules.confidence_threshold,
+        iterations: *iterations,
+        seconds: elapsed.as_secs_f64(),
+        tokens: spend.tokens,
+        cost_usd: spend.cost_usd,
+    }
+}
+
 /// Record, last event, report, summary, exit code: on every way out.
 #[expect(clippy::too_many_arguments, reason = "the end of a run touches everything the run has")]
 fn conclude(
     setup: &Setup,
     settings: &Settings,
     ended: &Ended,
-    parent_run_id: Option<String>,
+    earlier: Earlier,
     mut journal: Journal,
     watcher: &mut Watcher<'_>,
     json: bool,
@@ -426,8 +447,8 @@ fn conclude(
     for record in &ended.unwritten {
         printer.warn(&format!("this record could not be written; keep it: {record}"));
     }
-    let record = record(setup, settings, ended, parent_run_id, exit);
-    if let Err(error) = append_autopilot(&setup.layout, &record) {
+    let record = record(setup, settings, ended, earlier, exit);
+    if let Err(error) = store_autopilot(&setup.layout, &record) {
         printer.error(
             &CliError::environment(error.to_string())
                 .hinted("free some space or mend the permissions, then add the record below to the file"),
@@ -490,16 +511,19 @@ fn record(
     setup: &Setup,
     settings: &Settings,
     ended: &Ended,
-    parent_run_id: Option<String>,
+    earlier: Earlier,
     exit: Exit,
 ) -> AutopilotRecord {
     let end = &ended.end;
+    let started_at = earlier.started_at.unwrap_or(ended.started.wall);
+    let mut heals = earlier.heals;
+    heals.extend(ended.heals.iter().cloned());
     AutopilotRecord {
         schema_version: SCHEMA_VERSION,
         autopilot_run_id: setup.run_id.clone(),
-        started_at: ended.started.wall,
+        started_at,
         // The wall clock may have been set back meanwhile.
-        completed_at: ended.ended.wall.max(ended.started.wall),
+        completed_at: ended.ended.wall.max(started_at),
         duration_seconds: (end.duration + Duration::from_millis(500)).as_secs(),
         max_sessions: settings.budgets.max_sessions,
         max_hours: settings.budgets.max_hours,
@@ -515,8 +539,8 @@ fn record(
         dry_run: false,
         total_tokens_used: end.tokens.output,
         worktree_path: setup.repo.is_linked_worktree().then(|| setup.repo.root.display().to_string()),
-        parent_run_id,
-        stall_recovery_count: stall_recoveries(ended),
+        parent_run_id: None,
+        stall_recovery_count: stall_recoveries(&heals, ended.end.stalls),
         blocked_by_issue: None,
         aborted_by_cohort: false,
         spiral_recovery_count: 0,
@@ -526,13 +550,13 @@ fn record(
         cost_usd: end.cost_usd,
         tokens: end.tokens,
         limit_wait_seconds: end.limit_wait.as_secs(),
-        heals: ended.heals.clone(),
+        heals,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 
 /// Stalled turns that were ended: those that were resumed, and the one that ended the run.
-fn stall_recoveries(ended: &Ended) -> u32 {
-    let healed = ended.heals.iter().filter(|heal| heal.class == Class::Stalled).count();
-    u32::try_from(healed).unwrap_or(u32::MAX).saturating_add(ended.end.stalls)
+fn stall_recoveries(heals: &[Heal], sessions: u32) -> u32 {
+    let healed = heals.iter().filter(|heal| heal.class == Class::Stalled).count();
+    u32::try_from(healed).unwrap_or(u32::MAX).saturating_add(sessions)
 }

@@ -42,7 +42,7 @@ pub struct Ledger {
     run: Spend,
     session: Spend,
     /// Last running totals known, by conversation.
-    totals: HashMap<String, (UsageByModel, Option<f64>)>,
+    totals: HashMap<String, Spend>,
     /// Estimates of the attempt that runs now, by message.
     open: BTreeMap<String, Tokens>,
     /// Tokens charged since the turn began.
@@ -52,6 +52,19 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Books that are opened again (`resume`): what the run had used, and the last running totals known, by
+    /// conversation.
+    #[must_use]
+    pub fn reopened(run: Spend, totals: impl IntoIterator<Item = (String, Spend)>) -> Self {
+        Ledger { run, totals: totals.into_iter().collect(), ..Ledger::default() }
+    }
+
+    /// The last running totals known of a conversation.
+    #[must_use]
+    pub fn conversation(&self, session_id: &str) -> Option<Spend> {
+        self.totals.get(session_id).copied()
+    }
+
     /// A session begins.
     pub fn begin_session(&mut self) {
         self.session = Spend::default();
@@ -66,7 +79,8 @@ impl Ledger {
     pub fn begin_attempt(&mut self, session_id: &str, resume: bool) {
         self.open.clear();
         if !resume {
-            self.totals.insert(session_id.to_owned(), (UsageByModel::default(), Some(0.0)));
+            let nothing = Spend { cost_usd: Some(0.0), ..Spend::default() };
+            self.totals.insert(session_id.to_owned(), nothing);
         }
     }
 
@@ -81,14 +95,14 @@ impl Ledger {
 
     /// A result came for this conversation.
     pub fn settle(&mut self, session_id: &str, result: &TurnResult) {
-        let known = self.totals.get(session_id);
+        let known = self.totals.get(session_id).copied();
         let tokens_added = result
             .usage_since_last_result
             .as_ref()
             .map(total_of)
             .or_else(|| {
                 result.model_usage.as_ref().map(|total| match known {
-                    Some((before, _)) => difference(total_of(total), total_of(before)),
+                    Some(before) => difference(total_of(total), before),
                     None => total_of(total),
                 })
             })
@@ -96,31 +110,32 @@ impl Ledger {
             .unwrap_or_else(|| self.open_estimate());
         let exact_cost = result.usage_since_last_result.as_ref().and_then(|usage| total_of(usage).cost_usd);
         let total_cost = finite(result.total_cost_usd);
-        let cost_added = exact_cost.or_else(|| match (total_cost, known.and_then(|(_, cost)| *cost)) {
-            (Some(total), Some(before)) if total >= before => Some(total - before),
-            // A total below the last one known is a new count (older CLIs count by process).
-            (Some(total), _) => Some(total),
-            (None, _) => tokens_added.cost_usd,
-        });
+        let cost_added =
+            exact_cost.or_else(|| match (total_cost, known.and_then(|before| before.cost_usd)) {
+                (Some(total), Some(before)) if total >= before => Some(total - before),
+                // A total below the last one known is a new count (older CLIs count by process).
+                (Some(total), _) => Some(total),
+                (None, _) => tokens_added.cost_usd,
+            });
         let mut added = Spend { tokens: tokens_added.tokens, cost_usd: cost_added };
         if let Some(estimate) = self.unsettled.remove(session_id)
-            && let Some((before, cost_before)) = known
+            && let Some(before) = known
         {
             if let Some(total) = &result.model_usage {
-                let by_total = difference(total_of(total), total_of(before)).tokens;
+                let by_total = difference(total_of(total), before).tokens;
                 added.tokens = sum(added.tokens, beyond(by_total, sum(added.tokens, estimate)));
             }
-            if let (Some(total), Some(before), Some(cost)) = (total_cost, cost_before, added.cost_usd) {
+            if let (Some(total), Some(before), Some(cost)) = (total_cost, before.cost_usd, added.cost_usd) {
                 added.cost_usd = Some(cost.max(total - before));
             }
         }
         self.add(added);
         let entry = self.totals.entry(session_id.to_owned()).or_default();
         if let Some(total) = &result.model_usage {
-            entry.0 = total.clone();
+            entry.tokens = total_of(total).tokens;
         }
         if total_cost.is_some() {
-            entry.1 = total_cost;
+            entry.cost_usd = total_cost;
         }
         self.open.clear();
     }

@@ -262,6 +262,32 @@ pub enum RunEvent {
         /// Its `--version`.
         claude_version: Option<String>,
     },
+    /// The run goes on (`resume`), in a new process, under its id and with its books. Budgets are those of the
+    /// whole run; they may be others than before.
+    RunResumed {
+        /// Version of `autopilot`.
+        version: String,
+        /// Branch, when on one.
+        branch: Option<String>,
+        /// `--max-sessions`.
+        max_sessions: u32,
+        /// `--max-hours`.
+        max_hours: f64,
+        /// `--max-tokens`; 0 = off.
+        max_tokens: u64,
+        /// `--max-cost`.
+        max_cost_usd: Option<f64>,
+        /// `--confidence-threshold`.
+        confidence_threshold: f64,
+        /// Completed iterations so far.
+        iterations: u32,
+        /// Seconds it was at work so far; what lies between two parts is not counted.
+        seconds: f64,
+        /// Tokens so far.
+        tokens: Tokens,
+        /// Dollars so far, when known.
+        cost_usd: Option<f64>,
+    },
     /// A run that died without a word was found and put in order.
     DeadRunFound {
         /// Its id.
@@ -502,6 +528,19 @@ pub enum RunEvent {
         /// Why, strongest first.
         reasons: Vec<String>,
     },
+    /// The books after an attempt, for `resume` to open again.
+    Accounted {
+        /// Id of the conversation.
+        session_id: String,
+        /// Tokens of the run.
+        tokens: Tokens,
+        /// Dollars of the run, when known.
+        cost_usd: Option<f64>,
+        /// Running total of the conversation, as far as the CLI stated it.
+        conversation_tokens: Tokens,
+        /// The same in dollars.
+        conversation_cost_usd: Option<f64>,
+    },
     /// An automatic repair.
     Healed {
         /// Id of the conversation it was for.
@@ -680,6 +719,7 @@ impl RunEvent {
         matches!(
             self,
             RunEvent::RunStarted { .. }
+                | RunEvent::RunResumed { .. }
                 | RunEvent::SessionStarted { .. }
                 | RunEvent::TurnStarted { .. }
                 | RunEvent::AttemptStarted { .. }

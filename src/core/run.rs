@@ -32,8 +32,10 @@ use super::suitability;
 use super::task;
 use super::time::Now;
 use super::turn::{Books, LaunchContext, Shared};
+pub use inherited::Inherited;
 use peers::PeerWait;
 
+mod inherited;
 mod peers;
 
 /// What the next iteration does with the conversation of the last one (`--chain`).
@@ -106,19 +108,6 @@ impl Limits {
     }
 }
 
-/// What a run inherits from the one it continues (`resume`).
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Inherited {
-    /// Conversation that was under way, if any: it goes on first.
-    pub session_id: Option<String>,
-    /// A session already reported the work complete.
-    pub work_done: bool,
-    /// Heals of the run that were used up before it was cut off, without a healthy stretch since.
-    pub heals: u32,
-    /// The usage limit that conversation was waiting for.
-    pub limit: Option<OpenLimit>,
-}
-
 /// A usage limit that is being waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenLimit {
@@ -153,17 +142,23 @@ struct Looking {
 
 /// A run.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a run")]
 pub struct Run {
     limits: Limits,
     state: State,
     books: Books,
+    /// When this process began.
     started: Option<Now>,
+    /// What the run was at work before that.
+    before: Duration,
     iterations: u32,
     sessions: Vec<String>,
     stop: Option<(StopLevel, &'static str)>,
     verdict_at_start: Option<String>,
     last_conversation: Option<Conversation>,
     interrupted: Option<String>,
+    /// The session under way is, or the next one will be, one that `resume` took up.
+    taken_up: bool,
     /// What the interrupted conversation was waiting for.
     open_limit: Option<OpenLimit>,
     work_done: bool,
@@ -186,18 +181,20 @@ impl Run {
         Run {
             limits,
             state: State::Idle,
-            books: Books::with_heals(inherited.heals),
+            books: Books::reopened(&inherited),
             started: None,
-            iterations: 0,
-            sessions: Vec::new(),
+            before: inherited.elapsed,
+            iterations: inherited.iterations,
+            sessions: inherited.sessions,
             stop: None,
-            verdict_at_start: None,
+            verdict_at_start: inherited.verdict_at_start,
             last_conversation: None,
+            taken_up: inherited.session_id.is_some(),
             interrupted: inherited.session_id,
             open_limit: inherited.limit,
             work_done: inherited.work_done,
             has_prompt: false,
-            stalls: 0,
+            stalls: inherited.stalls,
             ids,
             journal_failure: None,
             told_of_peers: false,
@@ -288,8 +285,13 @@ impl Run {
         effects
     }
 
+    /// How long the run has been at work, in all its parts.
+    fn duration(&self, now: Now) -> Duration {
+        self.before + self.started.map_or(Duration::ZERO, |started| now.since(started))
+    }
+
     fn elapsed(&self, now: Now) -> Duration {
-        let elapsed = self.started.map_or(Duration::ZERO, |started| now.since(started));
+        let elapsed = self.duration(now);
         if self.limits.limit_wait_free { elapsed.saturating_sub(self.books.limit_wait) } else { elapsed }
     }
 
@@ -499,7 +501,9 @@ impl Run {
                 self.sessions.push(id.clone());
             }
         }
-        if session.conversation.used {
+        // The conversation that `resume` took up is on the list, if the run ended by itself then.
+        let listed = std::mem::take(&mut self.taken_up) && self.sessions.contains(&session.conversation.id);
+        if session.conversation.used && !listed {
             self.sessions.push(session.conversation.id.clone());
         }
         if end.completed {
@@ -625,7 +629,7 @@ impl Run {
             sessions: self.sessions.clone(),
             tokens: spend.tokens,
             cost_usd: spend.cost_usd,
-            duration: self.started.map_or(Duration::ZERO, |started| now.since(started)),
+            duration: self.duration(now),
             limit_wait: self.books.limit_wait,
             stalls: self.stalls,
             resource_verdict_at_start: self.verdict_at_start.clone(),

@@ -17,7 +17,7 @@ use super::ledger::Ledger;
 use super::outcome::Class;
 use super::published::{Purpose, RunEvent};
 use super::recovery::{self, Action, History};
-use super::run::{Limits, OpenLimit};
+use super::run::{Inherited, Limits, OpenLimit};
 use super::task::Task;
 use super::time::{Now, TimerId, TimerKind};
 use super::transcript_digest::{Resumable, TranscriptDigest};
@@ -45,6 +45,21 @@ pub(super) struct Shared<'a> {
     pub(super) elapsed: Duration,
 }
 
+impl Shared<'_> {
+    /// Says what the run has used so far.
+    fn publish_books(&mut self, session_id: &str) {
+        let run = self.books.ledger.run();
+        let conversation = self.books.ledger.conversation(session_id).unwrap_or_default();
+        self.effects.publish(RunEvent::Accounted {
+            session_id: session_id.to_owned(),
+            tokens: run.tokens,
+            cost_usd: run.cost_usd,
+            conversation_tokens: conversation.tokens,
+            conversation_cost_usd: conversation.cost_usd,
+        });
+    }
+}
+
 /// What a run counts while its sessions step.
 #[derive(Debug, Default)]
 pub(super) struct Books {
@@ -69,9 +84,16 @@ pub(super) struct Books {
 const CONTROL_TRIES: u32 = 2;
 
 impl Books {
-    /// Books that begin with heals used up already.
-    pub(super) fn with_heals(heals: u32) -> Self {
-        Books { heals, ..Books::default() }
+    /// Books that are opened again by `resume`.
+    pub(super) fn reopened(inherited: &Inherited) -> Self {
+        let totals = inherited.conversations.iter().map(|(id, spend)| (id.clone(), *spend));
+        Books {
+            ledger: Ledger::reopened(inherited.spend, totals),
+            attempts: inherited.attempts,
+            limit_wait: inherited.limit_wait,
+            heals: inherited.heals,
+            ..Books::default()
+        }
     }
 
     /// A session begins: the control protocol gets another chance.
@@ -547,6 +569,7 @@ impl Turn {
             confidence: outcome.confidence,
             reasons: outcome.reasons.clone(),
         });
+        shared.publish_books(&conversation.id);
         // Refilled by a stretch of healthy work, never by the step that fails (recovery §14.7).
         let lived = evidence.started.map_or(Duration::ZERO, |started| shared.now.since(started));
         if lived.saturating_sub(evidence.silence(shared.now)) >= recovery::HEALTHY {

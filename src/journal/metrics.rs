@@ -83,10 +83,50 @@ pub enum SessionWrite {
 
 /// Adds the record of a run. Blocks for the disk, and up to 30 s for other writers.
 pub fn append_autopilot(layout: &Layout, record: &AutopilotRecord) -> Result<(), AppendError> {
+    write_autopilot(layout, record, |_| None)
+}
+
+/// Adds the record of a run and takes the one out that it has already (a run that was resumed: one record a run,
+/// design §9), so that the file stays in the order in which runs ended. Of several the last one is taken out,
+/// which is the one that counts for readers. Blocks like [`append_autopilot`].
+pub fn store_autopilot(layout: &Layout, record: &AutopilotRecord) -> Result<(), AppendError> {
+    write_autopilot(layout, record, |old| line_of_run(old, &record.autopilot_run_id))
+}
+
+/// The whole line, newline included, of the last record of this run.
+fn line_of_run(old: &[u8], run_id: &str) -> Option<Range<usize>> {
+    let needle = memmem::Finder::new(run_id.as_bytes());
+    let mut end = old.len();
+    while end > 0 {
+        let line = lines::around(old, end - 1);
+        let whole = line.start..end;
+        end = line.start;
+        // A damaged line stays as it is, whatever is in it: a reader takes the last record.
+        if needle.find(&old[line.clone()]).is_some()
+            && matches!(lines::read_line(&old[line.clone()]), Line::Whole(_))
+            && serde_json::from_slice::<RawObject>(&old[line])
+                .is_ok_and(|theirs| theirs.text("autopilot_run_id").is_some_and(|id| id == run_id))
+        {
+            return Some(whole);
+        }
+    }
+    None
+}
+
+fn write_autopilot(
+    layout: &Layout,
+    record: &AutopilotRecord,
+    replaced: impl Fn(&[u8]) -> Option<Range<usize>>,
+) -> Result<(), AppendError> {
     let path = layout.autopilot_jsonl();
     let line = line_of(record);
     locked(layout, || {
-        rewrite(&path, |old| Some(Splice { at: old.len()..old.len(), with: closing_off(old, &line) }))
+        rewrite(&path, |old| {
+            let Range { start, end } = replaced(old).unwrap_or(old.len()..old.len());
+            let behind = &old[end..];
+            let last = if behind.is_empty() { &old[..start] } else { behind };
+            Some(Splice { at: start..old.len(), with: [behind, &closing_off(last, &line)].concat() })
+        })
     })
     .map(drop)
     .map_err(|source| AppendError { path, record: without_newline(&line), source })

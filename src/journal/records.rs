@@ -155,10 +155,10 @@ pub fn newest_first(
     Ok(records)
 }
 
-/// Whether a run has its record already, so that a run found dead is not recorded twice.
-pub fn has_run(path: &Path, run_id: &str) -> io::Result<bool> {
+/// The record that a run has already: the last one, if there are several.
+pub fn of_run(path: &Path, run_id: &str) -> io::Result<Option<Map<String, Value>>> {
     let is = |record: &Map<String, Value>| record.get("autopilot_run_id").is_some_and(|id| id == run_id);
-    Ok(!recent_where(path, MetricFile::Autopilot, 1, is)?.values.is_empty())
+    Ok(recent_where(path, MetricFile::Autopilot, 1, is)?.values.pop())
 }
 
 impl Records {

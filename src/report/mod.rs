@@ -79,8 +79,11 @@ pub struct RunSummary {
     pub started_at: Option<Timestamp>,
     /// Time of the last entry so far.
     pub last_event_at: Option<Timestamp>,
-    /// Seconds it took; while unfinished, from the first entry to the last, by the wall clock.
+    /// Seconds it was at work, in all its parts; in a part without an end from its first entry to its last, by
+    /// the wall clock.
     pub seconds: Option<f64>,
+    /// When it was resumed.
+    pub resumed_at: Vec<Timestamp>,
     /// Seconds of them asleep on usage limits.
     pub limit_wait_seconds: u64,
     /// Tokens of the run; `None` = unknown. While unfinished: of the sessions that are over.
@@ -103,6 +106,9 @@ pub struct RunSummary {
     pub warnings: Vec<String>,
     /// What a person does next, most useful first.
     pub next: Vec<String>,
+    /// Seconds before the part that goes on now.
+    #[serde(skip)]
+    seconds_before: Option<f64>,
 }
 
 /// Budgets of a run.
@@ -226,10 +232,16 @@ impl RunSummary {
         self.schema_version = SCHEMA_VERSION;
         let started = *self.started_at.get_or_insert(at);
         self.last_event_at = Some(at);
-        if self.outcome == RunOutcome::Unfinished {
+        if let RunEvent::RunResumed { .. } = &entry.event {
+            self.resume(entry);
+        } else if self.outcome == RunOutcome::Unfinished {
+            let (part, before) = match self.resumed_at.last() {
+                Some(resumed) => (*resumed, self.seconds_before),
+                None => (started, Some(0.0)),
+            };
             // A wall clock that was set back leaves no sensible length of time.
-            let seconds = at.duration_since(started).as_secs_f64();
-            self.seconds = (seconds >= 0.0).then_some(seconds);
+            let seconds = at.duration_since(part).as_secs_f64();
+            self.seconds = before.filter(|_| seconds >= 0.0).map(|before| before + seconds);
         }
         match &entry.event {
             RunEvent::RunStarted {
@@ -291,6 +303,12 @@ impl RunSummary {
             RunEvent::PeerWait { peers, until, .. } => self.wait_for_peers(at, peers, *until),
             RunEvent::PeerGone { waited_seconds } => self.peers_waited_for(*waited_seconds),
             RunEvent::SessionEnded { .. } => self.end_session(&entry.event),
+            // More than the sum of sessions that are over: also of those that died with their driver.
+            RunEvent::Accounted { tokens, cost_usd, .. } => {
+                self.tokens = measured_tokens(*tokens, *cost_usd, 1);
+                self.cost_usd = known_cost(*cost_usd);
+                self.known_cost_usd = self.cost_usd;
+            }
             RunEvent::Warning { text } if !self.warnings.contains(text) => self.warnings.push(text.clone()),
             RunEvent::RunEnded {
                 kill_switch,
@@ -332,6 +350,38 @@ impl RunSummary {
             }
             _ => {}
         }
+    }
+
+    /// It goes on: what was said of its end holds no more.
+    fn resume(&mut self, entry: &Entry) {
+        let RunEvent::RunResumed {
+            version,
+            branch,
+            max_sessions,
+            max_hours,
+            max_tokens,
+            max_cost_usd,
+            seconds,
+            ..
+        } = &entry.event
+        else {
+            return;
+        };
+        self.outcome = RunOutcome::Unfinished;
+        (self.kill_switch, self.detail, self.exit_code, self.failure_class) = (None, None, None, None);
+        self.fallback_to_manual = false;
+        self.next.clear();
+        self.resumed_at.push(entry.at);
+        self.seconds_before = (seconds.is_finite() && *seconds >= 0.0).then_some(*seconds);
+        self.seconds = self.seconds_before;
+        self.version = Some(version.clone());
+        self.branch.clone_from(branch);
+        self.limits = Some(Limits {
+            max_sessions: *max_sessions,
+            max_hours: *max_hours,
+            max_tokens: *max_tokens,
+            max_cost_usd: *max_cost_usd,
+        });
     }
 
     fn wait_for_peers(&mut self, at: Timestamp, peers: &[PeerSession], until: Timestamp) {

@@ -157,6 +157,7 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
     let verbose = state.options.verbose;
     let entry = match event {
         RunEvent::RunStarted { .. } => long::run_started(event, state)?,
+        RunEvent::RunResumed { .. } => long::run_resumed(event, state)?,
         RunEvent::DeadRunFound { run_id, swept, survivors } => {
             let run_id = state.foreign(run_id, 30);
             let mut entry = EntryText::new(
@@ -285,7 +286,7 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
             let by = if *sub_agent { "sub-agent" } else { "Claude" };
             EntryText::new(Tone::Dim, format!("{by}: {}", state.foreign(text, by.len() + 2)))
         }
-        RunEvent::Progress { .. } => return None,
+        RunEvent::Progress { .. } | RunEvent::Accounted { .. } => return None,
         RunEvent::ApiRetry { status, error, .. } => {
             let error = error.as_deref().unwrap_or("unknown");
             let cause = status.map_or_else(|| error.to_owned(), |status| format!("{error}, HTTP {status}"));

@@ -86,7 +86,8 @@ impl ProgressState {
     /// Folds an event in; `elapsed` is the time since the run began.
     pub fn apply(&mut self, event: &RunEvent, elapsed: Duration) {
         match event {
-            RunEvent::RunStarted { max_sessions, max_hours, max_tokens, max_cost_usd, .. } => {
+            RunEvent::RunStarted { max_sessions, max_hours, max_tokens, max_cost_usd, .. }
+            | RunEvent::RunResumed { max_sessions, max_hours, max_tokens, max_cost_usd, .. } => {
                 self.max_sessions = *max_sessions;
                 self.max_time = Duration::try_from_secs_f64(max_hours * 3600.0).ok();
                 self.max_tokens = *max_tokens;
@@ -161,6 +162,7 @@ impl ProgressState {
             | RunEvent::RateLimit { .. }
             | RunEvent::StreamAnomaly { .. }
             | RunEvent::OutcomeJudged { .. }
+            | RunEvent::Accounted { .. }
             | RunEvent::ReportReceived { .. }
             | RunEvent::Warning { .. }
             | RunEvent::RunEnded { .. } => {}

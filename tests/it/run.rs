@@ -196,7 +196,7 @@ fn a_blocked_session_ends_the_run_with_its_question() {
     env.script("turn \"Took SQLite.\"");
     super::run::run(&env, &["resume", &id, "--prompt", "x, and take SQLite"], 0);
     assert!(prompt(&env, 2).contains("x, and take SQLite"), "{}", prompt(&env, 2));
-    record_is(&env, &[("parent_run_id", json!(id))]);
+    record_is(&env, &[("autopilot_run_id", json!(id)), ("outcome", json!("planned"))]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::core::mode::Mode;
 use crate::core::outcome::Class;
 use crate::core::published::Tokens;
 use crate::journal::autopilot_record::{Heal, SCHEMA_VERSION};
-use crate::journal::records::{MetricFile, has_run, read_records, recent};
+use crate::journal::records::{MetricFile, of_run, read_records, recent};
 use crate::journal::session_record::{AgentSummary, SessionStatus};
 use crate::journal::start_self;
 use crate::state::atomic;
@@ -215,8 +215,9 @@ fn upstream_files_are_read() {
         let last = recent(&path(name), MetricFile::Sessions, 4).unwrap().values;
         assert_eq!(last, all[all.len() - 4..]);
     }
-    assert!(has_run(&path("autopilot-v1.jsonl"), "fix-cart-2026-05-02-0100-autopilot").unwrap());
-    assert!(!has_run(&path("autopilot-v1.jsonl"), "fix-cart-2026-05-02-0100").unwrap());
+    let found = |id: &str| of_run(&path("autopilot-v1.jsonl"), id).unwrap();
+    assert!(found("fix-cart-2026-05-02-0100-autopilot").is_some());
+    assert_eq!(found("fix-cart-2026-05-02-0100"), None);
 }
 
 #[test]
@@ -608,4 +609,30 @@ fn a_write_cut_short_is_an_error_and_costs_no_other_record() {
     assert_eq!(runs, expected);
     let found = read_records(&layout.sessions_jsonl(), MetricFile::Sessions).unwrap();
     assert_eq!((found.bad_lines, found.torn_tail), (1, false));
+}
+
+#[test]
+fn a_run_has_one_record() {
+    let other = br#"{"autopilot_run_id":"r2","note":"about r"}"#;
+    for (before, after) in [
+        (Vec::new(), "<new>"),
+        ([other.as_slice(), b"\n"].concat(), "<other><new>"),
+        ([other.as_slice(), b"\n", &line_of(&run("r"))].concat(), "<other><new>"),
+        ([&line_of(&run("r")), other.as_slice(), b"\n"].concat(), "<other><new>"),
+        ([&line_of(&run("r")), other.as_slice()].concat(), "<other><new>"),
+        // Without a newline at the end; twice, where the last one counts; in a damaged line.
+        (line_of(&run("r")).trim_ascii_end().to_vec(), "<new>"),
+        ([line_of(&run("r")), line_of(&run("r"))].concat(), "<old><new>"),
+        ([b"x".as_slice(), &line_of(&run("r"))].concat(), "x<old><new>"),
+    ] {
+        let (_folder, layout) = repository(&before, b"");
+        let new = AutopilotRecord { iterations_completed: 77, ..run("r") };
+        store_autopilot(&layout, &new).unwrap();
+        let text = |line: Vec<u8>| String::from_utf8(line).unwrap();
+        let expected = after
+            .replace("<new>", &text(line_of(&new)))
+            .replace("<old>", &text(line_of(&run("r"))))
+            .replace("<other>", &text([other.as_slice(), b"\n"].concat()));
+        assert_eq!(text(fs::read(layout.autopilot_jsonl()).unwrap()), expected);
+    }
 }

@@ -31,13 +31,7 @@ pub(super) fn run_started(event: &RunEvent, state: &mut PlainState) -> Option<En
         return None;
     };
     state.max_sessions = Some(*max_sessions);
-    let mut budget = format!("{}, {}", plural(u64::from(*max_sessions), "session"), hours(*max_hours));
-    if *max_tokens > 0 {
-        _ = write!(budget, ", {} output tokens", count(*max_tokens));
-    }
-    if let Some(max) = max_cost_usd {
-        _ = write!(budget, ", {}", dollars(Some(*max)));
-    }
+    let budget = budget(*max_sessions, *max_hours, *max_tokens, *max_cost_usd);
     let run_id = state.foreign(run_id, 60);
     let place = match branch {
         Some(branch) => format!("in {repository}, branch {branch}"),
@@ -55,6 +49,58 @@ pub(super) fn run_started(event: &RunEvent, state: &mut PlainState) -> Option<En
         entry = entry.with(Tone::Plain, format!("continues run {}", state.foreign(parent, 14)));
     }
     Some(entry)
+}
+
+pub(super) fn run_resumed(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
+    let RunEvent::RunResumed {
+        branch,
+        max_sessions,
+        max_hours,
+        max_tokens,
+        max_cost_usd,
+        iterations,
+        seconds,
+        tokens,
+        cost_usd,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    state.max_sessions = Some(*max_sessions);
+    let budget = budget(*max_sessions, *max_hours, *max_tokens, *max_cost_usd);
+    let mut used = format!(
+        "used so far: {}, {}, {} output tokens",
+        plural(u64::from(*iterations), "session"),
+        span_of_seconds(*seconds),
+        count(tokens.output)
+    );
+    if let Some(cost) = known_cost(*cost_usd) {
+        _ = write!(used, ", {}", dollars(Some(cost)));
+    }
+    let place = match branch {
+        Some(branch) => format!("on branch {branch}"),
+        None => "on no branch".to_owned(),
+    };
+    Some(
+        EntryText::new(
+            Tone::Strong,
+            format!("the run goes on {}: at most {budget}", state.foreign(&place, 40)),
+        )
+        .with(Tone::Plain, used),
+    )
+}
+
+/// Budgets of a run.
+fn budget(sessions: u32, max_hours: f64, tokens: u64, cost_usd: Option<f64>) -> String {
+    let mut budget = format!("{}, {}", plural(u64::from(sessions), "session"), hours(max_hours));
+    if tokens > 0 {
+        _ = write!(budget, ", {} output tokens", count(tokens));
+    }
+    if let Some(max) = cost_usd {
+        _ = write!(budget, ", {}", dollars(Some(max)));
+    }
+    budget
 }
 
 pub(super) fn initialised(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {

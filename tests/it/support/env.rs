@@ -248,7 +248,7 @@ impl TestEnv {
             staged: self.git(&["diff", "--cached", "--name-only"]),
             documents: self.documents(),
             calls: self.calls().len(),
-            records: self.runs().len(),
+            records: self.runs(),
         }
     }
 

@@ -155,7 +155,8 @@ fn logs_and_record(env: &TestEnv, run: &Finished, expect: &Expect) -> Vec<String
     found.extend(documents(env, run));
     if record_due(run, expect) {
         let records = env.runs();
-        match records.last().filter(|_| records.len() > run.before.records) {
+        // A run that is resumed gets a new record for its old one.
+        match records.last().filter(|record| !run.before.records.contains(record)) {
             None => found.push("no run record".to_owned()),
             Some(record) => found.extend(record_states(env, run, record, expect)),
         }
@@ -209,8 +210,9 @@ fn record_states(env: &TestEnv, run: &Finished, record: &Value, expect: &Expect)
     }
     let ids: BTreeSet<&str> =
         record["sessions"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let calls = env.calls();
-    let calls = &calls[run.before.calls.min(calls.len())..];
+    let all = env.calls();
+    let first = run.before.calls.min(all.len());
+    let calls = &all[first..];
     for call in calls
         .iter()
         .filter(|c| c["results"].as_array().is_some_and(|r| r.iter().any(|r| r["is_error"] == false)))
@@ -225,12 +227,29 @@ fn record_states(env: &TestEnv, run: &Finished, record: &Value, expect: &Expect)
     {
         found.push(format!("record: {attempts} attempts, the double was called {} times", calls.len()));
     }
-    found.extend(cost_is_right(calls, record, expect));
+    // The record of a run that goes on counts its earlier parts.
+    let earlier = if was_there(run, record) { calls_since(&all[..first], record) } else { &[] };
+    let calls: Vec<&Value> = earlier.iter().chain(calls).collect();
+    found.extend(cost_is_right(&calls, record, expect));
     found
 }
 
+/// Whether the run was begun before, as far as its journal or a record tells.
+fn was_there(run: &Finished, record: &Value) -> bool {
+    run.args.first().is_some_and(|command| command == "resume")
+        || run.before.records.iter().any(|old| old["autopilot_run_id"] == record["autopilot_run_id"])
+}
+
+/// The calls of the double since the run of `record` began.
+fn calls_since<'a>(calls: &'a [Value], record: &Value) -> &'a [Value] {
+    let began = record["started_at"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    let began = began.map_or(0, jiff::Timestamp::as_millisecond);
+    let first = calls.iter().position(|call| call["started_ms"].as_i64().is_some_and(|ms| ms >= began));
+    first.map_or(&[], |first| &calls[first..])
+}
+
 /// What the double charged in this run, when every result of it was sent and none had totals made up by the script.
-fn cost_is_right(calls: &[Value], record: &Value, expect: &Expect) -> Option<String> {
+fn cost_is_right(calls: &[&Value], record: &Value, expect: &Expect) -> Option<String> {
     let results: Vec<&Value> = calls.iter().filter_map(|c| c["results"].as_array()).flatten().collect();
     if expect.any_cost || results.iter().any(|r| r["own_totals"] != true) {
         return None;

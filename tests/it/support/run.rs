@@ -26,8 +26,8 @@ pub(crate) struct Before {
     pub(crate) documents: BTreeMap<String, Vec<u8>>,
     /// How many calls of the double there were.
     pub(crate) calls: usize,
-    /// How many run records there were.
-    pub(crate) records: usize,
+    /// The run records there were.
+    pub(crate) records: Vec<Value>,
 }
 
 /// A run that is over.

@@ -210,12 +210,13 @@ fn a_run_without_login_goes_on_after_the_login() {
     assert_eq!(first.verdict(), json!([20, "failed-wave", "auth"]), "{}", first.stderr);
     let resumed = night.run(&["resume"]);
     assert_eq!(resumed.verdict(), json!([0, "max-sessions-reached", null]), "{}", resumed.stderr);
-    assert_eq!(resumed.record()["parent_run_id"], first.record()["autopilot_run_id"]);
+    assert_eq!(resumed.runs.len(), 1, "one record a run");
+    assert_eq!(resumed.record()["autopilot_run_id"], first.record()["autopilot_run_id"]);
     assert_eq!(resumed.record()["sessions"], first.record()["sessions"]);
     assert_eq!(night.commits(), ["Add one", "Add two"]);
     assert_eq!(night.transcripts().len(), 1);
     let spent: u64 = resumed.runs.iter().filter_map(|run| run["total_tokens_used"].as_u64()).sum();
-    assert_eq!(spent, night.stub.spent().1, "each run tells what it has spent itself");
+    assert_eq!(spent, night.stub.spent().1, "both parts of the run are counted, each once");
 }
 
 #[test]
