@@ -31,6 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 const SHORTEST_PAUSE: Duration = Duration::from_secs(5);
 /// A clock time is said by the minute, and the reset lies anywhere in it.
 const MINUTE: Duration = Duration::from_mins(1);
+/// So far apart an event and the words about it may be: a minute for the precision, one for rounding.
+const SAME_RESET: Duration = Duration::from_mins(2);
 /// So long the same words mean the same instant: "resets 3pm", said again at four, is not tomorrow.
 const SAME_WORDS: Duration = Duration::from_hours(12);
 /// An attempt that worked for so long shows that the limit before it was over.
@@ -65,6 +67,12 @@ impl Waits {
         one.total = one.total.saturating_add(wait);
     }
 
+    /// The limit that was waited for is over. What its words meant is kept: said again a little later, they do not
+    /// mean tomorrow.
+    fn over(&mut self) {
+        self.of.clear();
+    }
+
     /// The time that `words` say. The same words again say the same time again.
     fn time_of(&mut self, words: &str, now: Now, policy: &Policy) -> Option<Timestamp> {
         if let Some((before, at)) = &self.words
@@ -92,7 +100,7 @@ pub(super) fn wait(
 ) -> Action {
     let worked = evidence.tool_calls > 0 || !evidence.text.is_empty();
     if worked && evidence.started.is_some_and(|started| now.since(started) >= LET_THROUGH) {
-        *waits = Waits::default();
+        waits.over();
     }
     let words = limit_words(evidence);
     let said = words.as_deref().and_then(|words| waits.time_of(words, now, policy));
@@ -141,6 +149,11 @@ pub(super) fn wait(
 /// say.
 fn reset(now: Now, evidence: &Evidence, said: Option<Timestamp>) -> (Option<Timestamp>, ResetSource) {
     let stated = evidence.rejected_windows().filter_map(|limit| limit.resets_at).max();
+    // The same reset, said by the minute: nothing new, and up to a minute late.
+    let is_stated = |said: &Timestamp| {
+        stated.is_some_and(|stated| said.duration_since(stated).unsigned_abs() <= SAME_RESET)
+    };
+    let said = said.filter(|said| !is_stated(said));
     // Another window is rejected as well, and nobody says until when; or the stated one is over.
     let not_all = evidence.rejected_windows().any(|limit| limit.resets_at.is_none());
     match (stated, said) {

@@ -147,6 +147,33 @@ fn event_and_words_that_differ() {
     }
 }
 
+/// The event says it by the second, the words by the minute: one reset, aimed at once.
+#[test]
+fn event_and_words_that_mean_the_same() {
+    let words = "You've hit your session limit · resets 2:20pm (UTC)";
+    // 2:20:00, of which the words leave a minute open; 399 s from the start.
+    for (reset, expected) in [(399, ResetSource::Event), (340, ResetSource::Event)] {
+        let limited = attempt().after(1).init().rejected(Some(in_(reset))).result(failed(Some(429), words));
+        let [(at, _, source)] = waits(&play([limited]))[..] else { panic!("one wait") };
+        assert_eq!((at, source), (i64::try_from(reset).unwrap() + 7, expected));
+    }
+}
+
+#[test]
+fn words_said_again_after_work_are_not_tomorrows() {
+    let words = "You've hit your session limit · resets 2:20pm (UTC)";
+    let worked = attempt()
+        .after(1)
+        .init()
+        .after(600)
+        .say(Fact::Text { text: "Done with the first half.".to_owned(), sub_agent: false })
+        .result(failed(Some(429), words));
+    let world = play([refused(words), worked]);
+    world.ended(Some(KillSwitch::MaxSessionsReached), 1, "");
+    let [(first, ..), (second, ..)] = waits(&world)[..] else { panic!("{:?}", waits(&world)) };
+    assert!(first < 480 && second - first < 1200, "{first} {second}");
+}
+
 /// What was waited for one window is not counted against another, and a limit that let work through was over.
 #[test]
 fn each_limit_has_its_own_longest_wait() {
