@@ -149,6 +149,9 @@ fn words(event: &RunEvent) -> Vec<String> {
         RunEvent::Healed { class, action, why, recovery, delay_seconds, .. } => {
             vec![format!("heal {recovery} for {class}: {action} in {delay_seconds} s, because {why}")]
         }
+        RunEvent::ConversationLeft { session_id, successor, class, why } => {
+            vec![format!("conversation {session_id} left for {successor} ({class}): {why}")]
+        }
         RunEvent::LimitWait { window, until, source, why } => {
             let window = window.as_deref().unwrap_or("usage limit");
             let known = match source {

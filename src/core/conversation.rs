@@ -2,6 +2,7 @@
 
 use super::event::Effects;
 use super::published::RunEvent;
+use super::recovery::Departure;
 
 /// The conversation a session belongs to.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub(super) struct Conversation {
     pub(super) used: bool,
     /// Ids to take when a new one is needed; the core makes none up.
     pub(super) spare_ids: Vec<String>,
+    /// The conversation it takes over from.
+    pub(super) left: Option<Departure>,
 }
 
 impl Conversation {

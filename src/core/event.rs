@@ -18,6 +18,7 @@ use super::outcome::Class;
 use super::published::{
     PeerSession, Purpose, ReportSource, RunEvent, TaskOutcome, Tokens, Verification, Work,
 };
+use super::recovery::Departure;
 use super::resources::ResourceVerdict;
 use super::session_report::SessionReport;
 use super::signals::Signals;
@@ -191,6 +192,8 @@ pub struct Launch {
     pub answer: Option<Answer>,
     /// [`Purpose::Nudge`], or a new conversation after it: the circle that is to be broken.
     pub circle: Option<Circle>,
+    /// The conversation it takes over from, when it is a new one.
+    pub left: Option<Departure>,
 }
 
 /// A question a session was blocked on, and its answer.

@@ -528,6 +528,17 @@ pub enum RunEvent {
         /// Why, strongest first.
         reasons: Vec<String>,
     },
+    /// A conversation that could not go on was left, and the one that takes over has started.
+    ConversationLeft {
+        /// Its id; its transcript stays as it is.
+        session_id: String,
+        /// Id of the one that takes over.
+        successor: String,
+        /// What was wrong.
+        class: Class,
+        /// In words.
+        why: String,
+    },
     /// The books after an attempt, for `resume` to open again.
     Accounted {
         /// Id of the conversation.
@@ -725,6 +736,7 @@ impl RunEvent {
                 | RunEvent::AttemptStarted { .. }
                 | RunEvent::AttemptSpawned { .. }
                 | RunEvent::Healed { .. }
+                | RunEvent::ConversationLeft { .. }
                 | RunEvent::LimitWait { .. }
                 | RunEvent::SessionEnded { .. }
                 | RunEvent::RunEnded { .. }

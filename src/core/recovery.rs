@@ -4,12 +4,12 @@
 //! what (the transcript says so: nothing ran → the same prompt; the reply landed → adopt it; partly done →
 //! the reconcile prompt). What cannot succeed is not retried; what only needs waiting is not given up.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
 use super::evidence::Evidence;
+use super::fact::TurnResult;
 use super::judge::Outcome;
 use super::outcome::Class;
 use super::published::Purpose;
@@ -17,27 +17,24 @@ use super::run::OpenLimit;
 use super::time::Now;
 use super::transcript_digest::{Ended, Growth, TurnOver};
 pub use limit::Waits;
+pub use poison::{Departure, Poison, is_poison};
 
 mod limit;
+mod poison;
 
 /// How often a turn may be continued after `--max-turns` (field-reports D09: while the budget lasts, with a
 /// counter of our own as backstop).
 const MAX_TURN_CONTINUES: u32 = 5;
-/// Deterministic failures of one conversation after which it is left, even if each has words of its own
-/// (field-reports G00: the wordings do not end).
-const MOST_POISONINGS: u32 = 3;
 
 /// What this turn has already been through.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// Recoveries used by crashes, hangs and passing failures.
     pub recoveries: u32,
-    /// Causes for which a fresh conversation was already started; one each.
-    pub fresh_starts: BTreeSet<Class>,
-    /// The last deterministic failure of this conversation, with digits and ids removed (field-reports G00).
-    pub last_poison: Option<String>,
-    /// Deterministic failures of this conversation, whatever their words.
-    pub poisonings: u32,
+    /// The full context was compacted once; that is not tried again.
+    pub compacted: bool,
+    /// An id that is taken was looked at once more.
+    pub id_taken: bool,
     /// Continues after `--max-turns`.
     pub turn_continues: u32,
     /// Continues after background work was cut.
@@ -94,15 +91,26 @@ pub struct Policy {
     pub time_zone: TimeZone,
 }
 
-/// Decides, and notes in `history` what the decision uses up.
-pub fn decide(
-    now: Now,
-    outcome: &Outcome,
-    evidence: &Evidence,
-    history: &mut History,
-    policy: &Policy,
-    jitter: Duration,
-) -> Action {
+/// What is decided on.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// When.
+    pub now: Now,
+    /// The conversation.
+    pub session_id: &'a str,
+    /// What ground truth says.
+    pub outcome: &'a Outcome,
+    /// What it is judged from.
+    pub evidence: &'a Evidence,
+    /// Settings.
+    pub policy: &'a Policy,
+    /// Added to a limit's reset.
+    pub jitter: Duration,
+}
+
+/// Decides, and notes in `history` and `poison` what the decision uses up.
+pub fn decide(case: Case<'_>, history: &mut History, poison: &mut Poison) -> Action {
+    let Case { now, outcome, evidence, policy, jitter, .. } = case;
     let why = outcome.reasons.join("; ");
     if outcome.class != Class::UsageLimit {
         history.limits = Waits::default();
@@ -134,15 +142,19 @@ pub fn decide(
                 again(Some(Purpose::Continue), false, Duration::ZERO, why)
             }
         }
-        Class::PoisonedSession => same_again(outcome.class, history, policy, why),
-        Class::UnknownError if failed_without_a_turn(evidence) => {
-            same_again(outcome.class, history, policy, why)
+        Class::PoisonedSession => same_again(case, poison, why),
+        Class::UnknownError if failed_without_a_turn(evidence) => same_again(case, poison, why),
+        // A conversation that has been compacted loses less than one that is left (field-reports G05).
+        Class::ContextFull if !history.compacted && !compacted_in_vain(evidence, &why) => {
+            history.compacted = true;
+            again(Some(Purpose::Compact), false, Duration::ZERO, why)
         }
         Class::ContextFull | Class::PolicyRefusal | Class::NoSession | Class::Stuck => {
-            fresh_once(outcome.class, history, why)
+            fresh_once(case, outcome.class, poison, &why)
         }
         // Look again: with messages in it the conversation is resumed, else it gets a new id (H03, H13).
-        Class::SessionInUse if history.fresh_starts.insert(outcome.class) => {
+        Class::SessionInUse if !history.id_taken => {
+            history.id_taken = true;
             again(None, false, Duration::ZERO, why)
         }
         Class::SessionInUse | Class::NoWork | Class::KilledByDriver => Action::GiveUp { why },
@@ -152,7 +164,7 @@ pub fn decide(
         | Class::TransientApi
         | Class::BinaryMissing
         | Class::KilledByOther
-        | Class::UnknownError => recover(outcome.class, evidence, history, policy, why),
+        | Class::UnknownError => recover(case, history, poison, why),
     }
 }
 
@@ -219,7 +231,9 @@ fn ran(evidence: &Evidence) -> bool {
 }
 
 /// The table of recovery §1.9.
-fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Policy, why: String) -> Action {
+fn recover(case: Case<'_>, history: &mut History, poison: &mut Poison, why: String) -> Action {
+    let Case { evidence, policy, .. } = case;
+    let class = case.outcome.class;
     let digest = evidence.digest.as_ref();
     if let Some(digest) = digest
         && evidence.result.is_none()
@@ -229,6 +243,13 @@ fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Po
         && (digest.reply.is_some() || digest.structured_output.is_some())
     {
         return Action::Accept { why: Some(format!("{why}; the reply stands complete in the transcript")) };
+    }
+    // The network and a program that is missing say nothing of the conversation (recovery §6).
+    if !matches!(class, Class::TransientApi | Class::BinaryMissing)
+        && poison.failed(case.now, case.session_id)
+        && let Some(action) = leave(case, Class::PoisonedSession, poison, &why)
+    {
+        return action;
     }
     let Some(after) = policy.backoff.get(history.recoveries as usize).copied() else {
         let tried = history.recoveries;
@@ -250,17 +271,20 @@ fn recover(class: Class, evidence: &Evidence, history: &mut History, policy: &Po
     }
 }
 
-/// A failure that will probably be the same for ever: the same words twice leave the conversation.
-fn same_again(class: Class, history: &mut History, policy: &Policy, why: String) -> Action {
-    let signature = without_numbers(&why);
-    history.poisonings += 1;
-    if history.last_poison.as_ref() == Some(&signature) || history.poisonings >= MOST_POISONINGS {
-        fresh_once(class, history, why)
+/// A failure that will probably be the same for ever: twice leaves the conversation.
+fn same_again(case: Case<'_>, poison: &mut Poison, why: String) -> Action {
+    if poison.deterministic(case.now, case.session_id, &why) {
+        fresh_once(case, case.outcome.class, poison, &why)
     } else {
         // One retry of the same conversation: some of these pass by themselves (field-reports G07).
-        history.last_poison = Some(signature);
-        again(None, false, policy.backoff.first().copied().unwrap_or_default(), why)
+        again(None, false, case.policy.backoff.first().copied().unwrap_or_default(), why)
     }
+}
+
+/// The CLI has tried to compact the conversation by itself, and says so (field-reports G08).
+fn compacted_in_vain(evidence: &Evidence, why: &str) -> bool {
+    let thrashes = |result: &TurnResult| result.terminal_reason.as_deref() == Some("rapid_refill_breaker");
+    evidence.result.as_ref().is_some_and(thrashes) || why.to_lowercase().contains("compact")
 }
 
 /// An error result before the model had a turn: what is the same twice is as deterministic as a 400
@@ -273,24 +297,20 @@ fn again(prompt: Option<Purpose>, fresh: bool, after: Duration, why: String) -> 
     Action::Again { prompt, fresh, after, why }
 }
 
-fn fresh_once(class: Class, history: &mut History, why: String) -> Action {
-    if history.fresh_starts.insert(class) {
-        history.last_poison = None;
-        history.poisonings = 0;
-        again(Some(Purpose::Reconcile), true, Duration::ZERO, why)
-    } else {
-        Action::GiveUp { why: format!("{why}; a fresh conversation met the same") }
+fn fresh_once(case: Case<'_>, class: Class, poison: &mut Poison, why: &str) -> Action {
+    match leave(case, class, poison, why) {
+        Some(action) => action,
+        None => Action::GiveUp { why: format!("{why}; a fresh conversation met the same") },
     }
 }
 
-/// The words of a failure without what differs from time to time: digits and hexadecimal ids
-/// (field-reports G00, G07).
-fn without_numbers(words: &str) -> String {
-    words
-        .split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'))
-        .filter(|word| !word.is_empty() && !word.chars().any(|c| c.is_ascii_digit()))
-        .collect::<Vec<_>>()
-        .join(" ")
+/// Leaves the conversation for a fresh one, after the cooldown; `None` when that cause is used up.
+fn leave(case: Case<'_>, class: Class, poison: &mut Poison, why: &str) -> Option<Action> {
+    if !poison.leave(case.session_id, class, why) {
+        return None;
+    }
+    let after = if poison::is_poison(class) { poison.cooldown(case.now) } else { Duration::ZERO };
+    Some(again(Some(Purpose::Reconcile), true, after, why.to_owned()))
 }
 
 #[cfg(test)]

@@ -449,7 +449,7 @@ impl Run {
         let open_limit = self.open_limit.take().filter(|_| interrupted.is_some());
         let conversation = if let Some(id) = interrupted {
             first = Purpose::Reconcile;
-            Some(Conversation { id, earlier: Vec::new(), used: true, spare_ids: Vec::new() })
+            Some(Conversation { id, earlier: Vec::new(), used: true, spare_ids: Vec::new(), left: None })
         } else if self.limits.chain == Chain::Resume {
             self.last_conversation.take()
         } else {
@@ -465,7 +465,7 @@ impl Run {
                 self.finish(now, Some(fired), None, effects);
                 return;
             };
-            Conversation { id, earlier: Vec::new(), used: false, spare_ids }
+            Conversation { id, earlier: Vec::new(), used: false, spare_ids, left: None }
         };
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);

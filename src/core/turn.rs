@@ -16,7 +16,7 @@ use super::kill_switch::Stall;
 use super::ledger::Ledger;
 use super::outcome::Class;
 use super::published::{Purpose, RunEvent};
-use super::recovery::{self, Action, History};
+use super::recovery::{self, Action, Case, Departure, History, Poison};
 use super::run::{Inherited, Limits, OpenLimit};
 use super::task::Task;
 use super::time::{Now, TimerId, TimerKind};
@@ -74,6 +74,8 @@ pub(super) struct Books {
     plain: bool,
     /// Heals of the run that are used up (recovery §4.2).
     pub(super) heals: u32,
+    /// Conversations that cannot go on.
+    poison: Poison,
     /// How often the CLI refused the control protocol.
     control_refused: u32,
     /// Names states for timers.
@@ -92,6 +94,7 @@ impl Books {
             attempts: inherited.attempts,
             limit_wait: inherited.limit_wait,
             heals: inherited.heals,
+            poison: Poison::reopened(inherited.left_at, inherited.left_for.clone()),
             ..Books::default()
         }
     }
@@ -99,6 +102,7 @@ impl Books {
     /// A session begins: the control protocol gets another chance.
     pub(super) fn begin_session(&mut self) {
         self.ledger.begin_session();
+        self.poison.begin_session();
         self.plain = self.control_refused >= CONTROL_TRIES;
     }
 
@@ -161,6 +165,8 @@ pub(super) struct Turn {
     phase: Phase,
     history: History,
     circles: Circles,
+    /// The attempt is to make room in a full context; the work comes after it.
+    compacting: bool,
     pub(super) attempts: u32,
     /// Calls denied in all its attempts.
     pub(super) denials: usize,
@@ -215,6 +221,7 @@ impl Turn {
             phase: Phase::Before,
             history: History::default(),
             circles,
+            compacting: false,
             attempts: 0,
             denials: 0,
             agents_started: 0,
@@ -289,6 +296,11 @@ impl Turn {
             };
             let text = format!("conversation {} has {lost}", conversation.id);
             shared.effects.publish(RunEvent::Warning { text });
+            // A new one that never started has nothing to tell; the one before it has.
+            if conversation.left.is_none() || shared.books.poison.departure().is_none() {
+                let (session_id, class) = (conversation.id.clone(), Class::NoSession);
+                conversation.left = Some(Departure { session_id, class, why: lost });
+            }
             if !conversation.renew(shared.effects) {
                 return Some(TurnEnd::Failed {
                     class: Class::NoSession,
@@ -337,6 +349,7 @@ impl Turn {
             hand_over: context.hand_over.clone(),
             answer: context.answer.clone(),
             circle: self.circles.circle.clone(),
+            left: conversation.left.clone(),
         })));
         shared.effects.arm(TimerKind::FirstOutput, epoch, shared.limits.first_output_timeout);
         shared.effects.arm(TimerKind::Turn, epoch, shared.limits.turn_timeout);
@@ -364,6 +377,12 @@ impl Turn {
         running.evidence.take(shared.now, fact);
         if first_line {
             shared.effects.arm(TimerKind::Stall, running.epoch, shared.limits.stall_timeout);
+        }
+        if matches!(fact, Fact::Initialised(_) | Fact::Text { .. } | Fact::ToolStarted { .. })
+            && let Some(Departure { session_id: left, class, why }) = shared.books.poison.commit(shared.now)
+        {
+            let (session_id, successor) = (left, session_id.to_owned());
+            shared.effects.publish(RunEvent::ConversationLeft { session_id, successor, class, why });
         }
         running.quiet_until = None;
         shared.books.usage.take(shared.now.wall, fact);
@@ -579,19 +598,27 @@ impl Turn {
         self.denials += evidence.denied.len();
         self.agents_started += evidence.agents_started;
         self.agents_failed += evidence.agents_failed;
-        if self.is_step(&outcome) {
+        let made_room = matches!(outcome.class, Class::Ok | Class::OkExitAnomaly | Class::HungAfterResult);
+        if self.compacting && made_room {
+            self.compacting = false;
+            self.evidence = evidence;
+            self.prompt = Purpose::Reconcile;
+            self.look_again(conversation, shared);
+            return None;
+        }
+        if (!self.compacting || outcome.class == Class::Stuck) && self.is_step(&outcome) {
             self.evidence = evidence;
             return self.step(&outcome, conversation, shared);
         }
-        let policy = &shared.limits.recovery;
-        let action = recovery::decide(
-            shared.now,
-            &outcome,
-            &evidence,
-            &mut self.history,
-            policy,
-            shared.limits.jitter,
-        );
+        let case = Case {
+            now: shared.now,
+            session_id: &conversation.id,
+            outcome: &outcome,
+            evidence: &evidence,
+            policy: &shared.limits.recovery,
+            jitter: shared.limits.jitter,
+        };
+        let action = recovery::decide(case, &mut self.history, &mut shared.books.poison);
         self.evidence = evidence;
         if outcome.class == Class::KilledByDriver {
             return Some(TurnEnd::Aborted);
@@ -638,13 +665,16 @@ impl Turn {
                 }
                 if fresh {
                     self.offset = None;
+                    conversation.left = shared.books.poison.departure().cloned();
                     self.hand_circle_over(outcome.class);
                 }
                 self.prompt = prompt.unwrap_or(self.prompt);
+                self.compacting = prompt.map_or(self.compacting, |prompt| prompt == Purpose::Compact);
                 let action = match (prompt, fresh) {
                     (_, true) => "fresh conversation with hand-over",
                     (None, false) => "same prompt again",
                     (Some(Purpose::Continue), false) => "continue",
+                    (Some(Purpose::Compact), false) => "/compact, then reconcile",
                     (Some(_), false) => "reconcile",
                 };
                 shared.effects.publish(RunEvent::Healed {

@@ -9,9 +9,11 @@ use uuid::Uuid;
 
 use crate::core::event::{Event, Launch};
 use crate::core::evidence::{AttemptEnd, LaunchFailure};
+use crate::core::outcome::Class;
 use crate::core::published::{Purpose, RunEvent};
 use crate::core::session_report;
 use crate::engine::headless::{self, Billing, ChildEnvironment, Invocation, Order, PassThrough, Protocol};
+use crate::git;
 use crate::journal::raw::RawLog;
 use crate::process::SpawnSpec;
 use crate::prompts::{self, Budget, Context, Kind};
@@ -76,7 +78,8 @@ impl Driver<'_> {
             self.not_launched(attempt, LaunchFailure::DirectoryGone, words);
             return;
         }
-        let prompt = match self.prompt(&launch) {
+        let lost = self.lost(&launch).await;
+        let prompt = match self.prompt(&launch, lost) {
             Ok(prompt) => prompt,
             Err(error) => {
                 self.not_launched(attempt, LaunchFailure::Other, error.to_string());
@@ -166,7 +169,25 @@ impl Driver<'_> {
         }
     }
 
-    fn prompt(&self, launch: &Launch) -> Result<String, prompts::PromptError> {
+    /// What is left of the conversation that this one takes over from: what it said and read last, and the state
+    /// of the repository. Whatever cannot be read is left out; the session can look for itself.
+    async fn lost(&mut self, launch: &Launch) -> Lost {
+        let Some(left) = launch.left.as_ref().filter(|_| !launch.resume) else { return Lost::default() };
+        let git_state = git::state_words(&self.setup.repo).await.ok().filter(|words| !words.is_empty());
+        let path = self.locate(&left.session_id).ok().flatten();
+        let Some(path) = path else { return Lost { git_state, ..Lost::default() } };
+        self.publish(&RunEvent::Warning {
+            text: format!("the transcript of conversation {} stays at {}", left.session_id, path.display()),
+        });
+        let words = tokio::task::spawn_blocking(move || transcript::last_words(&path)).await;
+        let words = words.ok().and_then(Result::ok).unwrap_or_default();
+        // What was read last is what a conversation that broke, or is full, could not carry.
+        let heavy = matches!(left.class, Class::PoisonedSession | Class::ContextFull | Class::UnknownError);
+        let files_read = if heavy { words.files_read } else { Vec::new() };
+        Lost { git_state, texts: words.texts, files_read }
+    }
+
+    fn prompt(&self, launch: &Launch, lost: Lost) -> Result<String, prompts::PromptError> {
         let setup = self.setup;
         let mut context = Context::new(launch.mode);
         context.session = launch.iteration;
@@ -192,6 +213,14 @@ impl Driver<'_> {
             context.cause = Some(circle.cause.clone());
             context.do_not_retry.extend(circle.tried.iter().cloned());
         }
+        if let Some(left) = launch.left.as_ref().filter(|_| !launch.resume) {
+            context.cause.get_or_insert_with(|| left.why.clone());
+            context.do_not_retry.extend(lost.files_read.iter().map(|file| {
+                format!("Reading {file} whole: it was among the last things the lost session read before it could not go on. Look at parts of it, or work without it.")
+            }));
+        }
+        context.git_state = lost.git_state;
+        context.last_texts = lost.texts;
         let templates = setup.repo.root.join(".autopilot").join("commands");
         let templates = Some(templates.as_path());
         let plugin = setup.session_command.as_deref();
@@ -216,6 +245,14 @@ impl Driver<'_> {
         context.instruction = Some(work);
         prompts::render(kind, &context, templates)
     }
+}
+
+/// What is left of a conversation that is left.
+#[derive(Debug, Default)]
+struct Lost {
+    git_state: Option<String>,
+    texts: Vec<String>,
+    files_read: Vec<String>,
 }
 
 /// The raw log as the engine sees it: it takes everything and never fails.

@@ -360,7 +360,7 @@ impl Driver<'_> {
                 let digest = Box::new(self.inspect(&session_id, offset.unwrap_or_default()));
                 self.pending.push_back(Event::Inspected { session_id, digest });
             }
-            Effect::Launch(launch) => self.launch(*launch).await,
+            Effect::Launch(launch) => Box::pin(self.launch(*launch)).await,
             Effect::CloseInput { .. } => {
                 if let Some(handle) = &self.handle {
                     handle.close_input();

@@ -20,6 +20,7 @@ mod paths;
 mod remotes;
 mod run;
 mod status;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub use error::GitError;
 pub use paths::changed_paths;
 pub use remotes::remotes;
 use run::{git, git_ok};
+pub use words::state_words;
 
 /// Most commits that [`Change::commits`] lists.
 pub const COMMITS_LISTED: usize = 100;

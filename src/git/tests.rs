@@ -402,3 +402,20 @@ async fn the_branch_without_a_look_at_the_tree() {
     lab.git("repo", &["switch", "-q", "--detach"]);
     assert_eq!(branch(&repo).await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn the_state_in_words() {
+    let lab = Lab::unborn();
+    let repo = discover(&lab.dir.join("repo")).await.unwrap();
+    assert!(state_words(&repo).await.unwrap().contains("main"), "also without a commit");
+    let lab = Lab::committed();
+    for n in 0..40 {
+        lab.put(&format!("repo/new-{n}.txt"), "x");
+    }
+    lab.put("repo/a.txt", "changed\n");
+    let repo = discover(&lab.dir.join("repo")).await.unwrap();
+    let words = state_words(&repo).await.unwrap();
+    for part in ["## main", " M a.txt", "?? new-0.txt", "and 12 more", "Last commits:", "first"] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+}

@@ -16,6 +16,7 @@
 
 mod digest;
 mod head;
+mod last_words;
 mod locate;
 mod quarantine;
 mod record;
@@ -29,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use digest::{Limits, digest, digest_within};
+pub use last_words::{LastWords, last_words};
 pub use locate::{Located, accept_reported, config_dir, encode, expected_path, locate};
 pub use quarantine::{Quarantine, quarantine};
 

@@ -220,7 +220,7 @@ impl<'a> Content<'a> {
 }
 
 impl Block<'_> {
-    fn is(&self, kind: &str) -> bool {
+    pub(super) fn is(&self, kind: &str) -> bool {
         self.kind.as_ref().is_some_and(|k| k.as_str() == kind)
     }
 }

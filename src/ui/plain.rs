@@ -335,6 +335,12 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
             let why = state.foreign(&reasons.join("; "), class.as_str().len() + 30);
             EntryText::new(tone, format!("outcome {class} (confidence {confidence:.2}): {why}"))
         }
+        RunEvent::ConversationLeft { session_id, successor, class, .. } => {
+            let line = format!(
+                "conversation {session_id} could not go on ({class}); {successor} has taken over, the old transcript stays"
+            );
+            EntryText::new(Tone::Warn, state.foreign(&line, 0))
+        }
         RunEvent::Healed { class, action, why, recovery, delay_seconds, .. } => {
             let pause = match delay_seconds {
                 0 => String::new(),

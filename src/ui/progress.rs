@@ -163,6 +163,7 @@ impl ProgressState {
             | RunEvent::StreamAnomaly { .. }
             | RunEvent::OutcomeJudged { .. }
             | RunEvent::Accounted { .. }
+            | RunEvent::ConversationLeft { .. }
             | RunEvent::ReportReceived { .. }
             | RunEvent::Warning { .. }
             | RunEvent::RunEnded { .. } => {}

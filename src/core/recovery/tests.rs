@@ -31,7 +31,13 @@ fn outcome(class: Class, why: &str) -> Outcome {
 
 /// The decision for a class and what is known, with what was used up before.
 fn act(class: Class, evidence: &Evidence, history: &mut History) -> Action {
-    decide(now(), &outcome(class, "why"), evidence, history, &policy(), JITTER)
+    act_with(&outcome(class, "why"), evidence, history, &mut Poison::default())
+}
+
+fn act_with(outcome: &Outcome, evidence: &Evidence, history: &mut History, poison: &mut Poison) -> Action {
+    let policy = policy();
+    let case = Case { now: now(), session_id: "a", outcome, evidence, policy: &policy, jitter: JITTER };
+    decide(case, history, poison)
 }
 
 /// (prompt, fresh, seconds) of an `Again`.
@@ -153,10 +159,15 @@ fn what_is_over_and_what_needs_a_person() {
 
 #[test]
 fn a_fresh_conversation_once_for_each_cause() {
-    let mut history = History::default();
+    let (mut history, mut poison) = (History::default(), Poison::default());
+    // A full context is made room in first.
+    let full = act(Class::ContextFull, &Evidence::default(), &mut history);
+    assert_eq!(again_of(&full), (Some(Purpose::Compact), false, 0));
     for class in [Class::ContextFull, Class::PolicyRefusal, Class::NoSession] {
-        let mut act = || act(class, &Evidence::default(), &mut history);
+        let mut act = || act_with(&outcome(class, "why"), &Evidence::default(), &mut history, &mut poison);
         assert_eq!(again_of(&act()), (Some(Purpose::Reconcile), true, 0), "{class}");
+        assert!(poison.commit(now()).is_some());
+        let mut act = || act_with(&outcome(class, "why"), &Evidence::default(), &mut history, &mut poison);
         assert!(matches!(act(), Action::GiveUp { .. }), "{class}");
     }
     assert_eq!(history.recoveries, 0, "none of them uses up a recovery (field-reports H12)");
@@ -168,28 +179,50 @@ fn a_fresh_conversation_once_for_each_cause() {
 
 #[test]
 fn the_same_failure_twice_is_poison() {
-    let mut history = History::default();
-    let mut fail = |why: &str| {
-        let outcome = outcome(Class::PoisonedSession, why);
-        decide(now(), &outcome, &Evidence::default(), &mut history, &policy(), JITTER)
+    let (mut history, mut poison) = (History::default(), Poison::default());
+    let mut fail = |poison: &mut Poison, why: &str| {
+        act_with(&outcome(Class::PoisonedSession, why), &Evidence::default(), &mut history, poison)
     };
     // Positions, ids and columns differ; it is the same failure (field-reports G00, G07).
     let words =
         |n: u32, id: &str| format!("messages.{n}.content.{n}: `tool_use` ids without result: toolu_0{id}");
-    assert_eq!(again_of(&fail(&words(7, "a1"))), (None, false, 5));
-    assert_eq!(again_of(&fail(&words(12, "b2"))), (Some(Purpose::Reconcile), true, 0));
-    // The fresh one gets its own retry, and no second successor.
-    assert_eq!(again_of(&fail(&words(3, "c3"))), (None, false, 5));
-    assert!(matches!(fail(&words(4, "d4")), Action::GiveUp { .. }));
+    assert_eq!(again_of(&fail(&mut poison, &words(7, "a1"))), (None, false, 5));
+    assert_eq!(again_of(&fail(&mut poison, &words(12, "b2"))), (Some(Purpose::Reconcile), true, 0));
+    // A start that fails uses nothing up; the one that worked does.
+    assert_eq!(again_of(&fail(&mut poison, &words(12, "b2"))), (Some(Purpose::Reconcile), true, 0));
+    assert!(poison.commit(now()).is_some());
+    assert!(matches!(fail(&mut poison, &words(4, "d4")), Action::GiveUp { .. }));
+    // In the next session it may be left again, ten minutes after the last time.
+    poison.begin_session();
+    fail(&mut poison, &words(1, "e1"));
+    assert_eq!(again_of(&fail(&mut poison, &words(2, "e2"))), (Some(Purpose::Reconcile), true, 600));
+}
 
-    let mut history = History::default();
-    let mut fail = |why: &str| {
-        let outcome = outcome(Class::PoisonedSession, why);
-        decide(now(), &outcome, &Evidence::default(), &mut history, &policy(), JITTER)
+#[test]
+fn four_failures_in_quick_succession_are_poison_too() {
+    let long = Policy { backoff: vec![Duration::ZERO; 9], ..policy() };
+    let none = Evidence::default();
+    let fails = |class: Class| {
+        let (mut history, mut poison) = (History::default(), Poison::default());
+        (0..4)
+            .map(|_| {
+                let outcome = outcome(class, "why");
+                let case = Case {
+                    now: now(),
+                    session_id: "a",
+                    outcome: &outcome,
+                    evidence: &none,
+                    policy: &long,
+                    jitter: JITTER,
+                };
+                again_of(&decide(case, &mut history, &mut poison)).1
+            })
+            .collect::<Vec<_>>()
     };
-    assert_eq!(again_of(&fail("one")), (None, false, 5));
-    assert_eq!(again_of(&fail("two")), (None, false, 5));
-    assert_eq!(again_of(&fail("three")), (Some(Purpose::Reconcile), true, 0));
+    for class in [Class::Incomplete, Class::StartupHang, Class::Stalled, Class::KilledByOther] {
+        assert_eq!(fails(class), [false, false, false, true], "{class}");
+    }
+    assert_eq!(fails(Class::TransientApi), [false; 4], "the network is not the conversation's fault");
 }
 
 #[test]
@@ -274,26 +307,14 @@ fn limits_beyond_the_longest_wait_need_a_person() {
     assert!(needs_person(&act(Class::UsageLimit, &rejected(Some(7000)), &mut history)));
     // No waiting wanted.
     let none = Policy { max_wait: Duration::ZERO, ..policy() };
-    let action = decide(
-        now(),
-        &outcome(Class::UsageLimit, "x"),
-        &rejected(Some(60)),
-        &mut History::default(),
-        &none,
-        JITTER,
-    );
-    assert!(needs_person(&action));
-}
-
-#[test]
-fn words_without_what_differs() {
-    for (words, expected) in [
-        ("messages.7.content.12: x", "messages content x"),
-        ("id 3f2a-99 and toolu_01Ab", "id and"),
-        ("line 1 column 347010", "line column"),
-        ("", ""),
-        ("7", ""),
-    ] {
-        assert_eq!(without_numbers(words), expected, "{words}");
-    }
+    let (limited, evidence) = (outcome(Class::UsageLimit, "x"), rejected(Some(60)));
+    let case = Case {
+        now: now(),
+        session_id: "a",
+        outcome: &limited,
+        evidence: &evidence,
+        policy: &none,
+        jitter: JITTER,
+    };
+    assert!(needs_person(&decide(case, &mut History::default(), &mut Poison::default())));
 }

@@ -12,7 +12,7 @@ use super::OpenLimit;
 use crate::core::ledger::Spend;
 use crate::core::outcome::Class;
 use crate::core::published::{Entry, RunEvent};
-use crate::core::recovery::HEALTHY;
+use crate::core::recovery::{HEALTHY, is_poison};
 
 /// What a run had come to when it was cut off, and goes on with (`resume`).
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,6 +43,10 @@ pub struct Inherited {
     pub stalls: u32,
     /// Resource tier at the start.
     pub verdict_at_start: Option<String>,
+    /// When a poisoned conversation was left last.
+    pub left_at: Option<Timestamp>,
+    /// Causes for which the session under way has left a conversation.
+    pub left_for: Vec<Class>,
 }
 
 impl Inherited {
@@ -110,6 +114,12 @@ impl Reading {
                 let total = Spend { tokens: *conversation_tokens, cost_usd: *conversation_cost_usd };
                 found.conversations.insert(session_id.clone(), total);
             }
+            RunEvent::ConversationLeft { class, .. } => {
+                found.left_for.push(*class);
+                if is_poison(*class) {
+                    found.left_at = Some(entry.at);
+                }
+            }
             RunEvent::Healed { run_heal: Some(number), .. } => found.heals = *number,
             RunEvent::LimitWait { window, until, source, why } => {
                 // A run that took up a wait, and ended before it asked anything.
@@ -135,6 +145,7 @@ impl Reading {
                 found.stalls += u32::from(*class == Class::Stalled);
                 if *completed {
                     (found.session_id, found.limit, found.heals) = (None, None, 0);
+                    found.left_for.clear();
                     found.iterations += 1;
                     // A claim that `--verify` contradicts, or had no time to look at, leaves work.
                     found.work_done |= matches!(status.as_deref(), Some("complete" | "nothing_to_do"))

@@ -3,7 +3,7 @@
 use super::script::{attempt, done, failed, good, out_of_turns, reported};
 use super::*;
 use crate::core::evidence::LaunchFailure;
-use crate::core::published::Purpose::{self, Continue, Reconcile, Work};
+use crate::core::published::Purpose::{self, Compact, Continue, Reconcile, Work};
 
 use KillSwitch::{FailedWave, MaxSessionsReached};
 
@@ -265,16 +265,24 @@ fn run_heals(world: &World) -> Vec<(u32, u64)> {
 #[test]
 fn what_recoveries_do_not_help_the_run_heals_after_minutes() {
     let crash = || attempt().after(1).init().text("x").exits(Exit::Signal(11));
-    // The third heal helps: three attempts, and three for each of the first two heals.
-    let world = World::new(healing()).attempts((0..9).map(|_| crash()).chain([done()])).play();
+    // The third heal helps. Before it: three attempts; one by the first heal, the fourth failure in a row, which
+    // leaves the conversation; three of the new one; three by the second heal.
+    let world = World::new(healing()).attempts((0..10).map(|_| crash()).chain([done()])).play();
     world.ended(Some(MaxSessionsReached), 1, "");
     assert_eq!(run_heals(&world), [(1, 120), (2, 240), (3, 480)]);
     assert_eq!(world.records.len(), 1, "it is one session all the time");
     assert!(world.launches[3].resume && world.launches[3].purpose == Reconcile);
-    // There is no fourth.
+    let ids: Vec<&str> = world.launches.iter().map(|launch| launch.session_id.as_str()).collect();
+    assert!(ids[..4].iter().all(|id| *id == ids[0]) && ids[4..].iter().all(|id| *id == ids[4]));
+    assert_ne!(ids[0], ids[4]);
+    let left = world.launches[4].left.as_ref().unwrap();
+    assert_eq!((left.session_id.as_str(), left.class), (ids[0], Class::PoisonedSession));
+    // There is no fourth heal, and no second departure.
     let world = World::new(healing()).attempts((0..99).map(|_| crash())).play();
     world.ended(Some(FailedWave), 0, "session failed (killed_by_other)");
-    assert_eq!((run_heals(&world).len(), world.launches.len()), (3, 12));
+    assert_eq!((run_heals(&world).len(), world.launches.len()), (3, 13));
+    let departures = |event: &&RunEvent| matches!(event, RunEvent::ConversationLeft { .. });
+    assert_eq!(world.published.iter().filter(departures).count(), 1);
 }
 
 #[test]
@@ -368,9 +376,23 @@ fn a_poisoned_conversation_is_left_once() {
 #[test]
 fn a_full_context_starts_afresh_once_and_out_of_turns_goes_on() {
     let full = || attempt().init().text("x").result(failed(None, "Prompt is too long"));
-    let world = play([full(), done()]);
-    assert_eq!(said(&world), [(Work, false), (Reconcile, false)]);
-    play([full(), full()]).ended(Some(FailedWave), 0, "a fresh conversation met the same");
+    // Room is made first, and the work goes on in the same conversation.
+    let world = play([full(), done(), done()]);
+    world.ended(Some(MaxSessionsReached), 1, "");
+    assert_eq!(said(&world), [(Work, false), (Compact, true), (Reconcile, true)]);
+    // It does not help, or cannot be done: a new one, once.
+    for attempts in [vec![full(), full(), done()], vec![full(), done(), full(), done()]] {
+        let world = play(attempts);
+        world.ended(Some(MaxSessionsReached), 1, "");
+        let last = world.launches.last().unwrap();
+        assert_eq!((last.purpose, last.resume), (Reconcile, false), "{:?}", said(&world));
+        assert_eq!(last.left.as_ref().unwrap().class, Class::ContextFull);
+    }
+    play((0..9).map(|_| full())).ended(Some(FailedWave), 0, "a fresh conversation met the same");
+    // A limit in the middle of it: waited for, then room is made, then the work.
+    let limited = attempt().init().rejected(Some(in_(600))).result(failed(Some(429), "limit"));
+    let world = play([full(), limited, done(), done()]);
+    assert_eq!(said(&world), [(Work, false), (Compact, true), (Compact, true), (Reconcile, true)]);
     let turns = || attempt().init().tool("Bash").result(out_of_turns());
     let world = play((0..5).map(|_| turns()));
     world.ended(Some(MaxSessionsReached), 1, "");
