@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Access, access, statvfs};
+use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use crate::core::resources;
@@ -25,6 +25,7 @@ use crate::settings::Settings;
 use crate::settings::layer::Layer;
 use crate::signals::session_config;
 use crate::state::layout::Layout;
+use crate::state::space::free_bytes;
 use crate::transcript;
 use crate::ui::printer::{Printer, Style};
 
@@ -279,9 +280,8 @@ fn folder(root: &Path) -> Check {
 }
 
 fn disk(root: &Path) -> Check {
-    match statvfs(root) {
-        Ok(stat) => {
-            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    match free_bytes(root) {
+        Some(free) => {
             let words = format!("{:.1} GB free", free_gigabytes(free));
             if free < LITTLE_DISK {
                 warning("disk", words, "free some space: transcripts and builds need it")
@@ -289,7 +289,7 @@ fn disk(root: &Path) -> Check {
                 ok("disk", words)
             }
         }
-        Err(error) => warning("disk", format!("free space cannot be read: {error}"), "look with df"),
+        None => warning("disk", "free space cannot be read".to_owned(), "look with df"),
     }
 }
 

@@ -85,6 +85,8 @@ pub struct AttemptEnd {
     pub stderr_noise: Vec<String>,
     /// The stderr marker of the background ceiling was seen (field-reports B02).
     pub background_ceiling: bool,
+    /// Memory that was left right after it was killed, in bytes; `None` = it was not, or nobody knows.
+    pub memory_left: Option<u64>,
 }
 
 impl AttemptEnd {

@@ -29,7 +29,10 @@ impl Outcome {
     }
 
     fn because(mut self, reason: impl Into<String>) -> Self {
-        self.reasons.push(reason.into());
+        let reason = reason.into();
+        if !reason.is_empty() {
+            self.reasons.push(reason);
+        }
         self
     }
 }
@@ -304,10 +307,12 @@ fn without_result(evidence: &Evidence) -> Outcome {
             Class::KilledByOther,
             1.0,
             format!("ended by signal {signal}, which we did not send"),
-        ),
+        )
+        .because(memory_words(evidence)),
         Some(Exit::Code(code @ (129 | 134 | 137 | 139 | 143))) => {
             Outcome::new(Class::KilledByOther, 0.8, format!("exit code {code} without a result"))
                 .because(stderr_or(evidence, "stderr is empty"))
+                .because(memory_words(evidence))
         }
         Some(Exit::Code(0)) => Outcome::new(
             Class::Incomplete,
@@ -319,6 +324,14 @@ fn without_result(evidence: &Evidence) -> Outcome {
                 .because(format!("exit code {code}"))
         }
         None => Outcome::new(Class::UnknownError, 0.3, "the process could not be reaped"),
+    }
+}
+
+/// What was left of the memory when the process was killed (field-reports J08); empty when nobody looked.
+fn memory_words(evidence: &Evidence) -> String {
+    match evidence.end.memory_left {
+        Some(bytes) => format!("{} MB of memory were left right after it", bytes >> 20),
+        None => String::new(),
     }
 }
 

@@ -225,7 +225,8 @@ pub fn heal(outcome: &Outcome, evidence: &Evidence, policy: &Policy, used: u32) 
 /// Whether the model got as far as doing something, as far as is known.
 fn ran(evidence: &Evidence) -> bool {
     match &evidence.digest {
-        Some(digest) => digest.model_ran().unwrap_or(true),
+        // A tool that ran has done something, whether it was written down or not.
+        Some(digest) => digest.model_ran().unwrap_or(true) || evidence.tool_calls > 0,
         None => evidence.tool_calls > 0 || !evidence.text.is_empty(),
     }
 }
@@ -251,6 +252,17 @@ fn recover(case: Case<'_>, history: &mut History, poison: &mut Poison, why: Stri
     {
         return action;
     }
+    let why = match digest.map(|digest| digest.growth) {
+        // Told, because the conversation that goes on will not know what it did (field-reports I10, I16).
+        Some(Growth::Shrunk { by }) => {
+            format!("{why}; the transcript is {by} bytes shorter than before the turn")
+        }
+        Some(Growth::Unchanged) if evidence.tool_calls > 0 => format!(
+            "{why}; the transcript did not grow: the conversation will not remember {} tool calls",
+            evidence.tool_calls
+        ),
+        Some(Growth::Unchanged | Growth::Grown { .. }) | None => why,
+    };
     let Some(after) = policy.backoff.get(history.recoveries as usize).copied() else {
         let tried = history.recoveries;
         return if class == Class::BinaryMissing {

@@ -1,5 +1,6 @@
 //! Starting an attempt: prompt, command line, environment, process.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use uuid::Uuid;
 
 use crate::core::event::{Event, Launch};
 use crate::core::evidence::{AttemptEnd, LaunchFailure};
+use crate::core::fact::Fact;
 use crate::core::outcome::Class;
 use crate::core::published::{Purpose, RunEvent};
 use crate::core::session_report;
@@ -17,6 +19,7 @@ use crate::git;
 use crate::journal::raw::RawLog;
 use crate::process::SpawnSpec;
 use crate::prompts::{self, Budget, Context, Kind};
+use crate::state::space::free_bytes;
 use crate::transcript;
 
 use super::{Driver, Setup, clock};
@@ -24,6 +27,9 @@ use super::{Driver, Setup, clock};
 /// How long `initialize` may stay unanswered before the CLI counts as one that does not know it. Measured: a
 /// whole turn takes 1.5 s (claude-code §1); a cold start on a loaded machine takes a few seconds.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Free space, in bytes, below which no session is started: transcript, build and commit need some.
+const LEAST_FREE: u64 = 32 << 20;
 
 /// Variables set for the child, whatever ours are.
 fn own_variables(run_id: &str) -> [(&'static str, String); 3] {
@@ -76,6 +82,16 @@ impl Driver<'_> {
         if !root.join(".git").exists() {
             let words = format!("`{}` is not a git repository any more", root.display());
             self.not_launched(attempt, LaunchFailure::DirectoryGone, words);
+            return;
+        }
+        // A session on a full disk works for nothing, and may leave half a file (field-reports K07).
+        let places = [Some(root.as_path()), self.config_dir.as_deref()];
+        let full = places.into_iter().flatten().find_map(|place| {
+            free_bytes(place).filter(|free| *free < LEAST_FREE).map(|free| (place.to_owned(), free))
+        });
+        if let Some((place, free)) = full {
+            let words = format!("only {} MB are free at {}", free >> 20, place.display());
+            self.not_launched(attempt, LaunchFailure::DiskFull, words);
             return;
         }
         let lost = self.lost(&launch).await;
@@ -147,6 +163,9 @@ impl Driver<'_> {
             handshake_timeout: HANDSHAKE.min(setup.limits.first_output_timeout),
             stdout_log: Box::new(Tee(RawLog::new(&stream, attempt))),
         };
+        if self.said.session_id != launch.session_id {
+            self.said = Said { session_id: launch.session_id.clone(), ..Said::default() };
+        }
         self.handle = Some(headless::launch(order, self.attempts.clone(), &self.tasks));
     }
 
@@ -175,12 +194,20 @@ impl Driver<'_> {
         let Some(left) = launch.left.as_ref().filter(|_| !launch.resume) else { return Lost::default() };
         let git_state = git::state_words(&self.setup.repo).await.ok().filter(|words| !words.is_empty());
         let path = self.locate(&left.session_id).ok().flatten();
-        let Some(path) = path else { return Lost { git_state, ..Lost::default() } };
+        let Some(path) = path else {
+            let said = Some(&self.said).filter(|said| said.session_id == left.session_id);
+            let texts = said.map(|said| said.texts.iter().cloned().collect()).unwrap_or_default();
+            return Lost { git_state, texts, ..Lost::default() };
+        };
         self.publish(&RunEvent::Warning {
             text: format!("the transcript of conversation {} stays at {}", left.session_id, path.display()),
         });
         let words = tokio::task::spawn_blocking(move || transcript::last_words(&path)).await;
-        let words = words.ok().and_then(Result::ok).unwrap_or_default();
+        let mut words = words.ok().and_then(Result::ok).unwrap_or_default();
+        // A transcript that lost its end, or was not written, knows less than the stream (field-reports I10, I16).
+        if self.said.session_id == left.session_id && self.said.texts.len() > words.texts.len() {
+            words.texts = self.said.texts.iter().cloned().collect();
+        }
         // What was read last is what a conversation that broke, or is full, could not carry.
         let heavy = matches!(left.class, Class::PoisonedSession | Class::ContextFull | Class::UnknownError);
         let files_read = if heavy { words.files_read } else { Vec::new() };
@@ -253,6 +280,27 @@ struct Lost {
     git_state: Option<String>,
     texts: Vec<String>,
     files_read: Vec<String>,
+}
+
+/// What the conversation said last, as it stood in the stream.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    session_id: String,
+    texts: VecDeque<String>,
+}
+
+impl Said {
+    /// Texts that are kept, and bytes of each: as much as is read back from a transcript.
+    const TEXTS: usize = 8;
+    const BYTES: usize = 600;
+
+    pub(super) fn take(&mut self, fact: &Fact) {
+        let Fact::Text { text, sub_agent: false } = fact else { return };
+        if self.texts.len() == Self::TEXTS {
+            self.texts.pop_front();
+        }
+        self.texts.push_back(text[..text.floor_char_boundary(Self::BYTES)].to_owned());
+    }
 }
 
 /// The raw log as the engine sees it: it takes everything and never fails.

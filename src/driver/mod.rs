@@ -31,6 +31,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use uuid::Uuid;
 
 use crate::core::event::{Effect, Event, RunEnd, SessionClose};
+use crate::core::evidence::Exit;
 use crate::core::hand_over::HandOver;
 use crate::core::published::RunEvent;
 use crate::core::resources;
@@ -54,6 +55,7 @@ use crate::transcript;
 
 use closing::Closing;
 pub use closing::FollowUps;
+use launch::Said;
 pub use launch::{billing_notice, environment, planned_argv};
 pub use peers::sessions_at_work;
 use records::Verify;
@@ -182,6 +184,8 @@ struct Driver<'a> {
     config_dir: Option<PathBuf>,
     /// Conversation and transcript of the running attempt, for the liveness check.
     transcript: Option<PathBuf>,
+    /// What the running conversation said last.
+    said: Said,
     /// Tasks that were open when the session began.
     known_tasks: Vec<Task>,
     /// Warnings that were given; each is told once.
@@ -226,6 +230,7 @@ pub async fn drive(
         sessions_length: 0,
         config_dir: launch::config_dir(setup),
         transcript: None,
+        said: Said::default(),
         known_tasks: Vec::new(),
         warned: HashSet::new(),
         iteration: 0,
@@ -314,8 +319,15 @@ impl Driver<'_> {
         }
     }
 
-    async fn step(&mut self, event: Event) {
-        if let Event::AttemptOver { .. } = &event {
+    async fn step(&mut self, mut event: Event) {
+        if let Event::Found { fact, .. } = &event {
+            self.said.take(fact);
+        }
+        if let Event::AttemptOver { end, .. } = &mut event {
+            // Out of memory looks like any other SIGKILL; a reading right behind it tells more (field-reports J08).
+            if matches!(end.exit, Some(Exit::Signal(9) | Exit::Code(137))) {
+                end.memory_left = self.probe.memory_left();
+            }
             self.handle = None;
             self.transcript = None;
             if let Err(error) = process::reap_adopted() {

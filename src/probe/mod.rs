@@ -74,6 +74,18 @@ impl Probe {
         }
     }
 
+    /// Memory that is left, in bytes: the tighter of what the host still hands out and what the own control group
+    /// may still take. `None` where neither can be read. Fast: two files, no table of processes.
+    pub fn memory_left(&self) -> Option<u64> {
+        let text = read(&self.root, "proc/meminfo").ok()?;
+        let host = meminfo::available(&text).ok();
+        let group = match cgroup::headroom(&self.root) {
+            Reading::Value(bytes) => Some(bytes),
+            Reading::Absent | Reading::Failed(_) => None,
+        };
+        host.into_iter().chain(group).min()
+    }
+
     /// The process ids of the Claude sessions, other than that of `own`, that work in the working tree whose top
     /// is `root`, in rising order. A directory that cannot be read counts as another one.
     ///

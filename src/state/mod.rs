@@ -11,3 +11,4 @@ pub mod bounded;
 pub mod layout;
 pub mod lock;
 pub mod run_id;
+pub mod space;

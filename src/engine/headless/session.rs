@@ -151,6 +151,7 @@ async fn run(
         stderr_tail,
         stderr_noise,
         background_ceiling: reader.stderr.background_ceiling(),
+        memory_left: None,
     }
 }
 

@@ -111,20 +111,66 @@ fn a_connection_cut_in_the_middle_of_an_answer_is_healed() {
     assert_eq!(night.transcripts().len(), 1);
 }
 
+fn full() -> Reply {
+    Reply::error(400, "invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum")
+}
+
+fn context_heal(action: &str) -> (String, String) {
+    ("context_full".to_owned(), action.to_owned())
+}
+
+/// A request for a summary is answered; the work goes on when `goes_on` fits; everything else is too long.
+fn room_can_be_made(night: &Night, goes_on: impl Fn(&Request) -> bool + Clone + Send + 'static) {
+    let asks = |request: &Request| request.last_user_text().contains("detailed summary");
+    let fits = goes_on.clone();
+    night
+        .stub
+        .next(commit("one"))
+        .when(9, asks, Reply::text("<summary>The first half is done.</summary>"))
+        .when(1, goes_on, commit("two"))
+        .when(1, fits, Reply::report("complete"))
+        .when(9, |_| true, full());
+}
+
+#[test]
+fn a_full_conversation_is_made_room_in_by_the_cli_itself() {
+    let night = Night::new();
+    room_can_be_made(&night, |request| request.user_text().contains("The first half is done"));
+    let ended = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(ended.heals(), [], "{}", ended.stderr);
+    assert_eq!(night.transcripts().len(), 1);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+}
+
+#[test]
+fn a_full_conversation_is_made_room_in_when_the_cli_does_not() {
+    let mut night = Night::new();
+    night.variable("DISABLE_AUTO_COMPACT", "1");
+    room_can_be_made(&night, |request| request.user_text().contains("interrupted half-way"));
+    let ended = night.run(&work(&["--max-sessions=1"]));
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(ended.heals(), [context_heal("/compact, then reconcile")], "{}", ended.stderr);
+    assert_eq!(night.transcripts().len(), 1);
+    assert_eq!(night.commits(), ["Add one", "Add two"]);
+}
+
 #[test]
 fn a_full_conversation_is_taken_over_by_a_fresh_one_once() {
-    let full =
-        || Reply::error(400, "invalid_request_error", "prompt is too long: 213462 tokens > 200000 maximum");
-    let (night, ended) = check_healed(1, full());
-    assert_eq!(ended.heals(), [("context_full".to_owned(), "fresh conversation with hand-over".to_owned())]);
-    assert_eq!(night.transcripts().len(), 2);
-    let requests = night.stub.requests();
-    assert!(requests[1].user_text().contains("You take over from a session that was lost"));
-    assert!(requests[1].user_text().contains("Do the work"));
-
     let (night, ended) = check_always(full(), &json!([14, "failed-wave", "context_full"]));
-    assert_eq!(ended.heals().len(), 1);
+    // It is alone with its prompt: the CLI has nothing to compact, and neither has `/compact`.
+    assert_eq!(
+        ended.heals().last(),
+        Some(&context_heal("fresh conversation with hand-over")),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.heals().len() <= 2, "{}", ended.stderr);
     assert_eq!(night.transcripts().len(), 2);
+    let last = night.stub.requests().pop().unwrap();
+    for part in ["You take over from a session that was lost", "Do the work", "## The repository now"] {
+        assert!(last.user_text().contains(part), "{part}: {}", last.user_text());
+    }
 }
 
 #[test]
