@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::fact::{ModelUsage, TurnResult, UsageByModel};
-use super::published::Tokens;
+use super::published::{ModelSpend, Tokens};
 
 /// Tokens and dollars added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -41,6 +41,8 @@ impl Spend {
 pub struct Ledger {
     run: Spend,
     session: Spend,
+    /// The session by model, as far as results said it.
+    by_model: BTreeMap<String, Spend>,
     /// Last running totals known, by conversation.
     totals: HashMap<String, (UsageByModel, Option<f64>)>,
     /// Estimates of the attempt that runs now, by message.
@@ -55,6 +57,7 @@ impl Ledger {
     /// A session begins.
     pub fn begin_session(&mut self) {
         self.session = Spend::default();
+        self.by_model.clear();
     }
 
     /// A turn begins.
@@ -82,6 +85,9 @@ impl Ledger {
     /// A result came for this conversation.
     pub fn settle(&mut self, session_id: &str, result: &TurnResult) {
         let known = self.totals.get(session_id);
+        for (model, spend) in by_model(result, known.map(|(before, _)| before)) {
+            self.by_model.entry(model).or_default().add(spend);
+        }
         let tokens_added = result
             .usage_since_last_result
             .as_ref()
@@ -167,6 +173,20 @@ impl Ledger {
         self.session
     }
 
+    /// The same by model, most output first, as far as results named the models: what is only estimated has no
+    /// model, so the sum may be less than [`Ledger::session`].
+    #[must_use]
+    pub fn session_by_model(&self) -> Vec<ModelSpend> {
+        let of = |(model, spend): (&String, &Spend)| ModelSpend {
+            model: model.clone(),
+            tokens: spend.tokens,
+            cost_usd: spend.cost_usd,
+        };
+        let mut list: Vec<ModelSpend> = self.by_model.iter().map(of).collect();
+        list.sort_by_key(|spend| std::cmp::Reverse(spend.tokens.output));
+        list
+    }
+
     fn open_estimate(&self) -> Spend {
         Spend { tokens: self.open.values().copied().fold(Tokens::default(), sum), cost_usd: None }
     }
@@ -201,6 +221,30 @@ fn total_of(usage: &UsageByModel) -> Spend {
         spend.add(Spend { tokens: *tokens, cost_usd: finite(*cost_usd) });
     }
     spend
+}
+
+/// What a result adds, by model: the exact addition, else the difference to the last totals known.
+fn by_model(result: &TurnResult, before: Option<&UsageByModel>) -> Vec<(String, Spend)> {
+    let own = |usage: &ModelUsage| Spend { tokens: usage.tokens, cost_usd: finite(usage.cost_usd) };
+    if let Some(added) = &result.usage_since_last_result {
+        return added.iter().map(|(model, usage)| (model.clone(), own(usage))).collect();
+    }
+    let Some(totals) = &result.model_usage else { return Vec::new() };
+    let added = totals.iter().map(|(model, usage)| {
+        let total = own(usage);
+        let spend = match before.and_then(|before| before.get(model)).map(own) {
+            None => total,
+            Some(before) => {
+                let cost_usd = match (total.cost_usd, before.cost_usd) {
+                    (Some(total), Some(before)) if total >= before => Some(total - before),
+                    (total, _) => total,
+                };
+                Spend { cost_usd, ..difference(total, before) }
+            }
+        };
+        (model.clone(), spend)
+    });
+    added.filter(|(_, spend)| *spend != Spend::default()).collect()
 }
 
 /// What was added between two running totals; a total that went down is a new count.
@@ -266,6 +310,34 @@ mod tests {
         check(&[result(Some(1.0), Some(10), Some(10)), result(Some(1.5), Some(900), Some(5))], 15, Some(1.5));
         // An older CLI counts by process: its total falls back.
         check(&[result(Some(0.25), Some(10), None), result(Some(0.03), Some(4), None)], 14, Some(0.28));
+    }
+
+    #[test]
+    fn models_of_a_session_add_up_once() {
+        let both = |opus, haiku| {
+            let usage = |output, cost_usd| ModelUsage {
+                tokens: Tokens { output, ..Tokens::default() },
+                cost_usd: Some(cost_usd),
+            };
+            let models =
+                BTreeMap::from([("opus".to_owned(), usage(opus, 0.5)), ("haiku".to_owned(), usage(haiku, 0.1))]);
+            TurnResult { model_usage: Some(models), ..TurnResult::default() }
+        };
+        let mut ledger = Ledger::default();
+        ledger.begin_session();
+        ledger.begin_attempt("id", false);
+        ledger.settle("id", &both(10, 40));
+        ledger.settle("id", &both(90, 40));
+        let models = ledger.session_by_model();
+        let told: Vec<_> = models.iter().map(|m| (m.model.as_str(), m.tokens.output)).collect();
+        assert_eq!(told, [("opus", 90), ("haiku", 40)]);
+        // The next session of the same conversation counts what it adds.
+        ledger.begin_session();
+        ledger.begin_attempt("id", true);
+        ledger.settle("id", &both(100, 40));
+        let models = ledger.session_by_model();
+        assert_eq!(models.len(), 1);
+        assert_eq!((models[0].model.as_str(), models[0].tokens.output), ("opus", 10));
     }
 
     #[test]

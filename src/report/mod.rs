@@ -1,4 +1,4 @@
-//! What a run came to: folded from its journal, told as text, Markdown or JSON.
+//! What a run came to: folded from its journal, told as text, Markdown, JSON, HTML or JUnit XML.
 //!
 //! [`RunSummary`] folds [`Entry`]s in any state of completeness: the journal of a run that goes on, of one
 //! that was killed, or one with lines missing gives the summary of what is known. A value that was not
@@ -8,19 +8,29 @@
 //! The JSON document is the summary itself: fields are only ever added, and a change of meaning raises
 //! [`SCHEMA_VERSION`].
 
+pub mod course;
+mod decide;
+mod html;
+mod junit;
 mod markdown;
+pub mod span;
 mod text;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::core::kill_switch::KillSwitch;
 use crate::core::mode::Mode;
 use crate::core::outcome::Class;
-use crate::core::published::{Entry, PeerSession, RunEvent, TaskOutcome, Tokens, Verification, Work};
+use crate::core::published::{
+    Entry, ModelSpend, PeerSession, RunEvent, TaskOutcome, Tokens, Verification, Work,
+};
 use crate::error::exit::Exit;
 use crate::ui::text::{TextOptions, known_cost};
 use crate::ui::words::measured_tokens;
+
+use course::Course;
 
 /// Version of the JSON document.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -101,8 +111,32 @@ pub struct RunSummary {
     pub api_retries: u64,
     /// Warnings, each once.
     pub warnings: Vec<String>,
+    /// Questions that sessions were blocked on, in order.
+    pub questions: Vec<Question>,
     /// What a person does next, most useful first.
     pub next: Vec<String>,
+    /// What a person must decide or look at, most urgent first; filled by [`RunSummary::to_json`].
+    pub decide: Vec<String>,
+    /// Beginning of the web address of a commit, its id follows; `None` = the forge is not known. Not from the
+    /// journal: whoever knows the remotes sets it.
+    pub commit_url: Option<String>,
+    /// What of the journal could not be read; `None` = all of it was. Set by whoever reads it.
+    pub damage: Option<String>,
+    /// What happened when.
+    pub course: Course,
+}
+
+/// A question a session was blocked on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Question {
+    /// When it was asked.
+    pub at: Timestamp,
+    /// Id of the conversation.
+    pub session_id: String,
+    /// The question.
+    pub question: String,
+    /// What was answered for the person; `None` = nothing.
+    pub answer: Option<String>,
 }
 
 /// Budgets of a run.
@@ -156,6 +190,8 @@ pub struct SessionEnd {
     pub tasks: Option<TaskOutcome>,
     /// Tokens; `None` = unknown.
     pub tokens: Option<Tokens>,
+    /// The same by model, most output first, as far as known.
+    pub models: Vec<ModelSpend>,
     /// Dollars; `None` = unknown.
     pub cost_usd: Option<f64>,
     /// Seconds it took.
@@ -231,6 +267,7 @@ impl RunSummary {
             let seconds = at.duration_since(started).as_secs_f64();
             self.seconds = (seconds >= 0.0).then_some(seconds);
         }
+        self.course.apply(at, &entry.event);
         match &entry.event {
             RunEvent::RunStarted {
                 run_id,
@@ -290,6 +327,17 @@ impl RunSummary {
             }
             RunEvent::PeerWait { peers, until, .. } => self.wait_for_peers(at, peers, *until),
             RunEvent::PeerGone { waited_seconds } => self.peers_waited_for(*waited_seconds),
+            RunEvent::QuestionAsked { session_id, question, .. } => self.questions.push(Question {
+                at,
+                session_id: session_id.clone(),
+                question: question.clone(),
+                answer: None,
+            }),
+            RunEvent::QuestionAnswered { answer, .. } => {
+                if let Some(asked) = self.questions.last_mut() {
+                    asked.answer = Some(answer.clone());
+                }
+            }
             RunEvent::SessionEnded { .. } => self.end_session(&entry.event),
             RunEvent::Warning { text } if !self.warnings.contains(text) => self.warnings.push(text.clone()),
             RunEvent::RunEnded {
@@ -381,6 +429,7 @@ impl RunSummary {
             verification,
             tasks,
             tokens,
+            models,
             cost_usd,
             seconds,
             turns,
@@ -400,6 +449,7 @@ impl RunSummary {
             verification: verification.clone(),
             tasks: tasks.clone(),
             tokens: measured_tokens(*tokens, *cost_usd, *attempts),
+            models: models.clone(),
             cost_usd: known_cost(*cost_usd),
             seconds: *seconds,
             turns: *turns,
@@ -431,6 +481,30 @@ impl RunSummary {
         markdown::report(self)
     }
 
+    /// The report as one web page that needs nothing else: no script, no network. Times are of `zone`.
+    #[must_use]
+    pub fn to_html(&self, zone: &TimeZone) -> String {
+        html::run(self, zone)
+    }
+
+    /// The report as JUnit XML, a test case a session and one for the run.
+    #[must_use]
+    pub fn to_junit(&self) -> String {
+        junit::report(std::slice::from_ref(self))
+    }
+
+    /// What a person must decide or look at, most urgent first.
+    #[must_use]
+    pub fn to_decide(&self) -> Vec<String> {
+        decide::decisions(self)
+    }
+
+    /// Commits of all sessions.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        self.ended().filter_map(|end| end.work.as_ref()).map(|work| work.commits_total).sum()
+    }
+
     /// The report as one line of JSON (`--json`), with a newline at its end. Numbers that JSON cannot say
     /// come out as `null`.
     ///
@@ -438,7 +512,7 @@ impl RunSummary {
     /// Never: every field has a JSON form and every key is a string.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let document = RunSummary { next: self.next_steps(), ..self.clone() };
+        let document = RunSummary { next: self.next_steps(), decide: self.to_decide(), ..self.clone() };
         let mut json = serde_json::to_string(&document).expect("every field has a JSON form");
         json.push('\n');
         json
@@ -452,6 +526,27 @@ impl RunSummary {
         }
         let run = self.run_id.as_deref().map(|id| format!(" {id}")).unwrap_or_default();
         vec!["autopilot status".to_owned(), format!("autopilot resume{run}")]
+    }
+
+    /// The web address of a commit, where the forge is known and the id is one.
+    #[must_use]
+    pub fn commit_link(&self, oid: &str) -> Option<String> {
+        let plain = oid.len() >= 7 && oid.bytes().all(|byte| byte.is_ascii_hexdigit());
+        self.commit_url.as_deref().filter(|_| plain).map(|url| format!("{url}{oid}"))
+    }
+
+    /// How it came out, in one or two words.
+    #[must_use]
+    pub fn short_headline(&self) -> String {
+        match (self.outcome, self.kill_switch, self.failure_class) {
+            (RunOutcome::Unfinished, ..) => "not finished".to_owned(),
+            (RunOutcome::Stopped, _, Some(class)) => class.to_string(),
+            (_, Some(switch), _) => switch.to_string(),
+            (RunOutcome::Planned, ..) => "as planned".to_owned(),
+            (RunOutcome::Manual, ..) => "left to a person".to_owned(),
+            (RunOutcome::Aborted, ..) => "on request".to_owned(),
+            (RunOutcome::Stopped, ..) => "stopped".to_owned(),
+        }
     }
 
     /// How it came out, in a few words.
