@@ -9,15 +9,20 @@ pub mod config;
 mod demo;
 mod doctor;
 mod explain;
+mod history;
+mod logs;
 pub mod man;
 mod next_steps;
 mod outlook;
 mod plan;
 mod remains;
+mod report;
 mod resume;
 mod run;
+mod runs;
 mod start;
 mod status;
+mod stop;
 mod verdict;
 mod watcher;
 
@@ -90,6 +95,10 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             Command::Run(_)
             | Command::Resume(_)
             | Command::Status
+            | Command::Report(_)
+            | Command::Logs(_)
+            | Command::Stop(_)
+            | Command::History(_)
             | Command::Explain(_)
             | Command::Verdict(_)
             | Command::Doctor
@@ -121,6 +130,10 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
                 verdict::verdict(&directory, &flags, &environment, json, printer).await
             }
             Some(Command::Status) => status::status(&directory, json, printer).await,
+            Some(Command::Report(which)) => report::report(&directory, which, json, printer).await,
+            Some(Command::Logs(which)) => logs::logs(&directory, which, json, printer).await,
+            Some(Command::Stop(how)) => stop::stop(&directory, how, json, printer).await,
+            Some(Command::History(what)) => history::history(&directory, what, &flags, json, printer).await,
             Some(Command::Config { command: ConfigCommand::Show { origin } }) => {
                 let repo = start::repository(&directory).await?;
                 let files = config::Files::locate(&repo.root);

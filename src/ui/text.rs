@@ -107,6 +107,21 @@ impl TextOptions {
         lines
     }
 
+    /// One clean line ([`clean_lines`]) broken to at most `max` columns; its indentation is kept.
+    #[must_use]
+    pub fn wrap_kept(&self, line: &str, max: usize) -> Vec<String> {
+        let body = line.trim_start();
+        let indent = line.len() - body.len();
+        if body.is_empty() {
+            return vec![String::new()];
+        }
+        if indent * 2 > max {
+            return self.wrap(line, max);
+        }
+        let lines = self.wrap(body, max - indent);
+        lines.into_iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect()
+    }
+
     /// `text`, spelled in ASCII when that is wanted.
     #[must_use]
     pub fn spell<'t>(&self, text: &'t str) -> Cow<'t, str> {
