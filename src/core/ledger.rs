@@ -244,7 +244,10 @@ fn by_model(result: &TurnResult, before: Option<&UsageByModel>) -> Vec<(String, 
         };
         (model.clone(), spend)
     });
-    added.filter(|(_, spend)| *spend != Spend::default()).collect()
+    let something = |spend: &Spend| {
+        spend.tokens != Tokens::default() || spend.cost_usd.is_some_and(|cost| cost > 0.0)
+    };
+    added.filter(|(_, spend)| something(spend)).collect()
 }
 
 /// What was added between two running totals; a total that went down is a new count.

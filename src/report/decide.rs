@@ -28,6 +28,12 @@ pub(super) fn decisions(summary: &RunSummary) -> Vec<String> {
     for session in &summary.sessions {
         of_session(session, &mut list);
     }
+    let denials: u64 =
+        summary.ended().map(|end| u64::from(end.denials)).fold(0, |sum, denials| sum.saturating_add(denials));
+    if denials > 0 {
+        let denied = plural(denials, "tool call");
+        list.push(format!("{denied} denied; allow what is safe? (--allowed-tools)"));
+    }
     list
 }
 
@@ -71,15 +77,13 @@ fn of_session(session: &SessionSummary, list: &mut Vec<String>) {
     }
     if let Some(tasks) = &end.tasks
         && !tasks.disproved.is_empty()
+        // Which of them it is, where no contradiction says so already.
+        && end.contradictions.is_empty()
     {
         let named: Vec<String> =
             tasks.disproved.iter().take(MAX_NAMED).map(|task| one_line(task, 80)).collect();
         let more = tasks.disproved.len().saturating_sub(MAX_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         say(format!("reported done, and nothing was committed for it: {}{more}", named.join(", ")));
-    }
-    if end.denials > 0 {
-        let denied = plural(u64::from(end.denials), "tool call");
-        say(format!("{denied} denied; allow what is safe? (--allowed-tools)"));
     }
 }

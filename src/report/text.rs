@@ -259,7 +259,14 @@ impl Page<'_> {
     /// A command, made harmless and in one piece: it is to be copied.
     fn whole(&mut self, indent: usize, text: &str) {
         self.out.extend(std::iter::repeat_n(' ', indent));
-        self.out.push_str(&self.options.fit(text, MAX_COMMAND));
+        // Behind four spaces stands why; they are kept, so that it is seen where the command ends.
+        let (command, why) = text.split_once("    ").unwrap_or((text, ""));
+        self.out.push_str(&self.options.fit(command, MAX_COMMAND));
+        if !why.is_empty() {
+            let why = self.options.fit(why, MAX_COMMAND);
+            self.out.push_str("    ");
+            self.out.push_str(&self.options.paint(Tone::Dim, &why));
+        }
         self.out.push('\n');
     }
 

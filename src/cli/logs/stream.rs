@@ -1,5 +1,6 @@
 //! The raw stream of one attempt, read while it may still be written (see [`crate::journal::raw`]).
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -9,6 +10,8 @@ use crate::journal::raw::segments;
 use crate::protocol::frame::LineFramer;
 use crate::protocol::stream::{Message, parse_frame};
 
+/// Files that were read and may still have a name: the two of the end.
+const KEPT_OPEN: usize = 2;
 /// Bytes read at a time.
 const PIECE: usize = 64 * 1024;
 
@@ -18,8 +21,10 @@ pub(super) struct StreamReader {
     folder: PathBuf,
     attempt: u32,
     file: Option<(File, u64)>,
-    /// Identities of the files that were read to their end.
-    done: Vec<u64>,
+    /// Identity of the head, once it was read to its end.
+    head: Option<u64>,
+    /// The last files of the end that were read to theirs. Kept open, so that no new file gets their identity.
+    done: VecDeque<(File, u64)>,
     framer: LineFramer,
 }
 
@@ -37,7 +42,8 @@ impl StreamReader {
             folder: folder.to_owned(),
             attempt,
             file: None,
-            done: Vec::new(),
+            head: None,
+            done: VecDeque::new(),
             framer: LineFramer::new(),
         }
     }
@@ -55,8 +61,14 @@ impl StreamReader {
                 return news;
             }
             let Ok(()) = self.drain(&mut news) else { return news };
-            if let Some((_, inode)) = self.file.take() {
-                self.done.push(inode);
+            let Some((file, inode)) = self.file.take() else { continue };
+            if self.head.is_none() {
+                self.head = Some(inode);
+                continue;
+            }
+            self.done.push_back((file, inode));
+            if self.done.len() > KEPT_OPEN {
+                self.done.pop_front();
             }
         }
     }
@@ -88,7 +100,7 @@ impl StreamReader {
         segments(&self.folder, self.attempt)
             .into_iter()
             .filter_map(|path| Some((path.clone(), path.metadata().ok()?.ino())))
-            .filter(|(_, inode)| !self.done.contains(inode))
+            .filter(|(_, inode)| self.head != Some(*inode) && self.done.iter().all(|(_, done)| done != inode))
             .collect()
     }
 
@@ -103,7 +115,7 @@ impl StreamReader {
         let Ok(file) = File::open(path) else { return false };
         // Two files of the end: the one before them was given up, unless it is the one just read.
         let older = path.to_string_lossy().contains(".tail.1.");
-        news.gap |= older && !self.done.is_empty();
+        news.gap |= older && self.head.is_some();
         self.file = Some((file, *inode));
         true
     }

@@ -92,7 +92,8 @@ fn draw_waits(out: &mut String, run: &RunSummary, axis: &Axis, end: Timestamp, b
         if x[1] - x[0] > 60.0 {
             _ = write!(
                 out,
-                "<text x={:.1} y={:.1} text-anchor=middle style=\"fill:#fff;font-weight:600\">{took}</text>",
+                "<text class=on{} x={:.1} y={:.1} text-anchor=middle>{took}</text>",
+                class.trim_start_matches('f'),
                 f64::midpoint(x[0], x[1]),
                 TOP + 14.0
             );
