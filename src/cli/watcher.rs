@@ -99,6 +99,13 @@ pub(super) fn page_options(printer: &Printer) -> TextOptions {
     options
 }
 
+/// How a log for people is laid out on stdout.
+pub(super) fn log_options(printer: &Printer) -> TextOptions {
+    let mut options = page_options(printer);
+    options.width = columns(rustix::stdio::stdout()).unwrap_or(LOG_COLUMNS);
+    options
+}
+
 /// How a page for people is laid out in a file.
 pub(super) fn file_options() -> TextOptions {
     let mut options = TextOptions::log();

@@ -90,11 +90,9 @@ fn pruning_keeps_the_newest_and_all_that_may_go_on() {
 
 #[test]
 fn a_run_ends_with_it_by_the_settings() {
-    let env = TestEnv::new();
+    let mut env = TestEnv::new();
     let ids: Vec<String> = (1..=4).map(|day| folder(&env, day, true, 10)).collect();
-    env.write(".autopilot.toml", "keep-runs = 3\n");
-    env.git(&["add", ".autopilot.toml"]);
-    env.git(&["commit", "--quiet", "-m", "Settings"]);
+    env.set("AUTOPILOT_KEEP_RUNS", "3");
     env.script(PARTIAL);
     run(&env, &["--prompt", "x", "--max-sessions", "1"], 0);
     let last = env.last_run()["autopilot_run_id"].as_str().unwrap().to_owned();

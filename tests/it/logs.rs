@@ -49,10 +49,10 @@ fn a_run_that_is_over_is_told_in_its_order() {
             "Claude Code ",
             "\n          • I look around first.\n",
             "\n            Then I write.\n",
-            "\n          → Bash  cargo test --workspace\n",
-            "\n          ! failed: 2 tests failed\n",
-            "\n          → Task  Explore: Read the docs\n",
-            "\n              • The docs say nothing.\n",
+            "          → Bash: cargo test --workspace\n",
+            "          ! failed: 2 tests failed\n",
+            "          → Task: Explore: Read the docs\n",
+            "              • The docs say nothing.\n",
             "• Did a part.",
             "session 1 of 2 ended: partial",
             "session 2 of 2 starts",
@@ -121,7 +121,8 @@ fn the_follower_of_a_run_that_dies_ends_and_says_so() {
     let told = logs(&env, &[], 0);
     prints(&told, &["I look around first", "The docs say nothing."]);
     says(&told, &["died without a word"]);
-    run(&env, &["--prompt", "y", "--max-sessions", "1", "--claude-bin", env!("CARGO_BIN_EXE_fake-claude")], 0);
+    env.script("turn");
+    run(&env, &["--prompt", "y", "--max-sessions", "1"], 0);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) async fn logs(
     };
     let run_dir =
         layout.run(&run_id).ok_or_else(|| CliError::usage(format!("`{run_id}` is not the id of a run")))?;
-    let options = watcher::page_options(printer);
+    let options = watcher::log_options(printer);
     let mut play = Play::new(run_dir.stream(), Render::new(options, json, args.session));
     let mut follower: Option<Follower> = None;
     loop {

@@ -23,6 +23,8 @@ const INDENT: usize = 10;
 const STEP: usize = 4;
 /// Deeper than this nothing is moved further in.
 const DEEPEST: usize = 4;
+/// Columns that words of a session take at most: longer lines are hard to read.
+const MAX_WIDTH: usize = 120;
 /// Lines of one text.
 const MAX_LINES: usize = 40;
 /// Lines of a tool's result that failed.
@@ -193,7 +195,7 @@ impl Render {
         match said {
             Said::TextWritten { text, .. } => self.lines(depth, Tone::Plain, "• ", text, MAX_LINES),
             Said::ToolUsed { name, summary, .. } => {
-                self.lines(depth, Tone::Dim, "→ ", &format!("{name}  {summary}"), 1);
+                self.lines(depth, Tone::Dim, "→ ", &format!("{name}: {summary}"), 1);
             }
             Said::ToolFailed { text, .. } => {
                 self.lines(depth, Tone::Warn, "! ", &format!("failed: {text}"), MAX_FAILURE);
@@ -208,7 +210,7 @@ impl Render {
     /// Foreign text behind a sign, its lines kept and broken to the width.
     fn lines(&mut self, depth: usize, tone: Tone, sign: &str, text: &str, most: usize) {
         let indent = INDENT + depth * STEP;
-        let room = self.options.width.saturating_sub(indent + 2).max(20);
+        let room = self.options.width.min(MAX_WIDTH).saturating_sub(indent + 2).max(20);
         let mut lines: Vec<String> = clean_lines(text, usize::MAX)
             .iter()
             .flat_map(|line| self.options.wrap_kept(line, room))
@@ -226,8 +228,12 @@ impl Render {
         let sign = self.options.spell(sign).into_owned();
         for (number, line) in lines.iter().enumerate() {
             let lead = if number == 0 { sign.clone() } else { " ".repeat(sign.chars().count()) };
-            let line = self.options.paint(tone, &format!("{lead}{line}"));
-            _ = writeln!(self.out, "{}{}", " ".repeat(indent), line.trim_end());
+            let line = if line.is_empty() {
+                String::new()
+            } else {
+                format!("{}{}", " ".repeat(indent), self.options.paint(tone, &format!("{lead}{line}")))
+            };
+            _ = writeln!(self.out, "{line}");
         }
     }
 
