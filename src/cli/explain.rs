@@ -107,7 +107,11 @@ fn what_if(
             (options.fit(&decision.before, LONGEST_LINE), options.fit(&decision.after, LONGEST_LINE));
         if decision.differs {
             let line = format!("  {}: was {before}", decision.what.as_str());
-            _ = writeln!(text, "{line}\n    {}", options.paint(Tone::Warn, &format!("would have been {after}")));
+            _ = writeln!(
+                text,
+                "{line}\n    {}",
+                options.paint(Tone::Warn, &format!("would have been {after}"))
+            );
         } else {
             _ = writeln!(text, "  {}: {after}, as it was", decision.what.as_str());
         }
@@ -140,7 +144,11 @@ fn overrides(given: &[String]) -> Result<Overrides, CliError> {
         if number < 0.0 {
             return Err(wrong("the value is below 0"));
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` stops at the bounds")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "`as` stops at the bounds"
+        )]
         match name {
             "confidence-threshold" => overrides.confidence_threshold = Some(number),
             "carryover-threshold" => overrides.carryover_threshold = Some(number),

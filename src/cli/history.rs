@@ -101,10 +101,8 @@ fn list(layout: &Layout, limit: usize) -> Result<Vec<Listed>, CliError> {
     ids.reverse();
     let mut listed: Vec<Listed> = Vec::new();
     for run_id in ids.iter().take(limit) {
-        let summary = runs::summary(layout, run_id, Depth::Outline).unwrap_or_else(|error| RunSummary {
-            damage: Some(error.to_string()),
-            ..RunSummary::default()
-        });
+        let summary = runs::summary(layout, run_id, Depth::Outline)
+            .unwrap_or_else(|error| RunSummary { damage: Some(error.to_string()), ..RunSummary::default() });
         let bytes = layout.run(run_id).map(|run_dir| size_of(run_dir.path()));
         listed.push(Listed::new(run_id, &summary, bytes, running.as_ref() == Some(run_id)));
     }
@@ -350,9 +348,8 @@ mod tests {
                     stays: text.ends_with('!').then_some("because"),
                 })
                 .collect();
-            let gone: Vec<usize> = beyond(&folders, Rule { runs, bytes })
-                .map(|folder| folder.run_id.parse().unwrap())
-                .collect();
+            let gone: Vec<usize> =
+                beyond(&folders, Rule { runs, bytes }).map(|folder| folder.run_id.parse().unwrap()).collect();
             assert_eq!(gone, expected, "{folders:?} {runs:?} {bytes:?}");
         };
         check("1 1 1 1", None, None, &[]);

@@ -122,7 +122,7 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
     let json = cli.global.json;
     runtime.block_on(async {
         match &cli.command {
-            Some(Command::Demo) => demo::demo(json, printer).await,
+            Some(Command::Demo) => Box::pin(demo::demo(json, printer)).await,
             Some(Command::Doctor) => doctor::doctor(&directory, &flags, json, printer).await,
             Some(Command::Explain(which)) => explain::explain(&directory, which, json, printer).await,
             Some(Command::Verdict(_)) => {
@@ -147,7 +147,8 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
                 Ok(Exit::Planned)
             }
             Some(Command::Resume(resume)) => {
-                resume::resume(&directory, resume, &flags, config::wants_events(cli), json, printer).await
+                Box::pin(resume::resume(&directory, resume, &flags, config::wants_events(cli), json, printer))
+                    .await
             }
             _ => {
                 let request = run::Request {

@@ -83,7 +83,12 @@ fn in_format(summary: &RunSummary, format: ReportFormat, options: &TextOptions, 
     }
 }
 
-fn in_format_span(span: &SpanSummary, format: ReportFormat, options: &TextOptions, zone: &TimeZone) -> String {
+fn in_format_span(
+    span: &SpanSummary,
+    format: ReportFormat,
+    options: &TextOptions,
+    zone: &TimeZone,
+) -> String {
     match format {
         ReportFormat::Text => span.to_text(options),
         ReportFormat::Json => span.to_json(),
@@ -106,8 +111,10 @@ fn format(args: &ReportArgs, json: bool) -> Result<ReportFormat, CliError> {
     });
     match (args.format, json) {
         (None | Some(ReportFormat::Json), true) => Ok(ReportFormat::Json),
-        (Some(_), true) => Err(CliError::usage("--json and another --format cannot go together")
-            .hinted("leave one of them out")),
+        (Some(_), true) => {
+            Err(CliError::usage("--json and another --format cannot go together")
+                .hinted("leave one of them out"))
+        }
         (Some(format), false) => Ok(format),
         (None, false) => Ok(by_name.unwrap_or(ReportFormat::Text)),
     }
@@ -145,8 +152,7 @@ fn collect(
     let recorded = runs::recorded(layout, |at| at >= since)
         .map_err(|error| CliError::environment("cannot read autopilot.jsonl").caused_by(error))?;
     found.extend(recorded.into_iter().filter(|run| {
-        !known.contains(&run.run_id)
-            && !unreadable.iter().any(|one| Some(&one.run_id) == run.run_id.as_ref())
+        !known.contains(&run.run_id) && !unreadable.iter().any(|one| Some(&one.run_id) == run.run_id.as_ref())
     }));
     Ok(SpanSummary::new(since, now, found, unreadable))
 }
@@ -190,11 +196,9 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
         Ok(metadata) if metadata.is_dir() => {
             Err(CliError::usage(format!("{} is a folder", path.display())).hinted("give the name of a file"))
         }
-        Ok(metadata) if !metadata.is_file() => OpenOptions::new()
-            .write(true)
-            .open(path)
-            .and_then(|mut file| file.write_all(bytes))
-            .map_err(fail),
+        Ok(metadata) if !metadata.is_file() => {
+            OpenOptions::new().write(true).open(path).and_then(|mut file| file.write_all(bytes)).map_err(fail)
+        }
         _ => atomic::replace(path, bytes, FILE_MODE)
             .map_err(|error| CliError::from_error(ErrorKind::Environment, error)),
     }

@@ -34,8 +34,8 @@ use crate::state::run_id;
 use crate::ui::printer::{Level, Printer};
 use crate::ui::text::plural;
 
-use super::watcher::{self, Watcher};
 use super::runs::Depth;
+use super::watcher::{self, Watcher};
 use super::{config, history, next_steps, plan, remains, runs, start};
 
 /// A run as the command line asks for it.
@@ -189,7 +189,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
             return Err(CliError::from_error(ErrorKind::Unexpected, error));
         }
     };
-    let commit_url = runs::commit_url(&setup.repo).await;
+    let commit_url = Box::pin(runs::commit_url(&setup.repo)).await;
     let exit = conclude(
         &setup,
         &settings,
@@ -513,7 +513,10 @@ fn forget_old_runs(layout: &Layout, settings: &Settings, printer: &Printer) {
         Ok((removed, failed)) => {
             if !removed.is_empty() {
                 let count = u64::try_from(removed.len()).unwrap_or(u64::MAX);
-                printer.detail(&format!("removed the folders of {} (keep-runs, keep-size)", plural(count, "old run")));
+                printer.detail(&format!(
+                    "removed the folders of {} (keep-runs, keep-size)",
+                    plural(count, "old run")
+                ));
             }
             for text in failed {
                 printer.warn(&text);

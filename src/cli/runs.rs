@@ -41,7 +41,9 @@ pub(super) fn find(layout: &Layout, wanted: Option<&str>) -> Result<String, CliE
         [] => {
             let error = CliError::usage(format!("there is no run `{wanted}` here"));
             Err(match nearest(&ids, wanted) {
-                Some(near) => error.hinted(format!("did you mean {near}? `autopilot history` lists all runs")),
+                Some(near) => {
+                    error.hinted(format!("did you mean {near}? `autopilot history` lists all runs"))
+                }
                 None => error.hinted("there has been no run here yet"),
             })
         }
@@ -86,15 +88,18 @@ pub(super) enum Depth {
 /// Its journal cannot be read: the system refused, or a newer version wrote it.
 pub(super) fn summary(layout: &Layout, run_id: &str, depth: Depth) -> Result<RunSummary, ReadError> {
     let Some(run_dir) = layout.run(run_id) else {
-        return Ok(RunSummary { damage: Some("this is not the id of a run".to_owned()), ..RunSummary::default() });
+        return Ok(RunSummary {
+            damage: Some("this is not the id of a run".to_owned()),
+            ..RunSummary::default()
+        });
     };
-    let wanted =
-        |kind: &str| RunSummary::needs(kind) && (depth == Depth::Whole || kind != "rate_limit");
+    let wanted = |kind: &str| RunSummary::needs(kind) && (depth == Depth::Whole || kind != "rate_limit");
     let mut summary = match skim_journal(&run_dir.events(), wanted) {
         Ok(skim) => RunSummary::from_skim(&skim),
         Err(error) if is_missing(&error) => {
             let record = record(layout, run_id).unwrap_or_default();
-            let mut summary = record.map_or_else(RunSummary::default, |record| RunSummary::from_record(&record));
+            let mut summary =
+                record.map_or_else(RunSummary::default, |record| RunSummary::from_record(&record));
             summary.damage = Some("its journal (events.jsonl) is not there".to_owned());
             summary
         }
@@ -110,8 +115,13 @@ pub(super) fn summary(layout: &Layout, run_id: &str, depth: Depth) -> Result<Run
 pub(super) fn read(layout: &Layout, run_id: &str, depth: Depth) -> Result<RunSummary, CliError> {
     summary(layout, run_id, depth).map_err(|error| {
         let newer = matches!(error, ReadError::Newer { .. });
-        let error = CliError::from_error(if newer { ErrorKind::Usage } else { ErrorKind::Environment }, error);
-        if newer { error.hinted("update autopilot, or read the report.md in the folder of the run") } else { error }
+        let error =
+            CliError::from_error(if newer { ErrorKind::Usage } else { ErrorKind::Environment }, error);
+        if newer {
+            error.hinted("update autopilot, or read the report.md in the folder of the run")
+        } else {
+            error
+        }
     })
 }
 
@@ -190,9 +200,14 @@ mod tests {
 
     #[test]
     fn the_nearest_id() {
-        let ids = ["main-2026-01-01-0100-autopilot", "main-2026-01-02-0100-autopilot", "fix-2026-01-02-0200-autopilot"]
-            .map(str::to_owned);
-        let check = |wanted: &str, expected: Option<&str>| assert_eq!(nearest(&ids, wanted), expected, "{wanted}");
+        let ids = [
+            "main-2026-01-01-0100-autopilot",
+            "main-2026-01-02-0100-autopilot",
+            "fix-2026-01-02-0200-autopilot",
+        ]
+        .map(str::to_owned);
+        let check =
+            |wanted: &str, expected: Option<&str>| assert_eq!(nearest(&ids, wanted), expected, "{wanted}");
         check("2026-01-01", Some(&ids[0]));
         check("main-2026-01-03", Some(&ids[1]));
         check("fox-2026", Some(&ids[2]));

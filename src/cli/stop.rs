@@ -43,11 +43,13 @@ pub(super) async fn stop(
         return nothing(&layout, json, printer);
     };
     let Some(holder) = holder else {
-        return Err(CliError::new(ErrorKind::AlreadyRunning, "a run is just starting here, and has not said who it is")
-            .hinted("try again in a second"));
+        return Err(CliError::new(
+            ErrorKind::AlreadyRunning,
+            "a run is just starting here, and has not said who it is",
+        )
+        .hinted("try again in a second"));
     };
-    let (request, asked) =
-        if args.now { (Request::End, "interrupt") } else { (Request::Finish, "finish") };
+    let (request, asked) = if args.now { (Request::End, "interrupt") } else { (Request::Finish, "finish") };
     match ask(identity(&holder)?, request) {
         Ok(()) => {}
         // It ended between the look and the signal.
@@ -64,12 +66,13 @@ pub(super) async fn stop(
         }
     }
     if !json {
-        printer.say(&match args.now {
-            true => format!("run {}: the turn is interrupted and recorded, then it stops", holder.run_id),
-            false => format!(
-                "run {}: the session is finished, then it stops (`autopilot stop --now` does not wait for it)",
-                holder.run_id
-            ),
+        let run_id = &holder.run_id;
+        printer.say(&if args.now {
+            format!("run {run_id}: the turn is interrupted and recorded, then it stops")
+        } else {
+            format!(
+                "run {run_id}: the session is finished, then it stops (`autopilot stop --now` does not wait for it)"
+            )
         });
     }
     if args.wait {
@@ -119,7 +122,7 @@ fn nothing(layout: &Layout, json: bool, printer: &Printer) -> Result<Exit, CliEr
 }
 
 fn print(printer: &Printer, document: &Document<'_>) -> Result<(), CliError> {
-    let text =
-        serde_json::to_string(document).map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
+    let text = serde_json::to_string(document)
+        .map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
     printer.data(&text)
 }

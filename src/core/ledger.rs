@@ -244,9 +244,8 @@ fn by_model(result: &TurnResult, before: Option<&UsageByModel>) -> Vec<(String, 
         };
         (model.clone(), spend)
     });
-    let something = |spend: &Spend| {
-        spend.tokens != Tokens::default() || spend.cost_usd.is_some_and(|cost| cost > 0.0)
-    };
+    let something =
+        |spend: &Spend| spend.tokens != Tokens::default() || spend.cost_usd.is_some_and(|cost| cost > 0.0);
     added.filter(|(_, spend)| something(spend)).collect()
 }
 
@@ -322,8 +321,10 @@ mod tests {
                 tokens: Tokens { output, ..Tokens::default() },
                 cost_usd: Some(cost_usd),
             };
-            let models =
-                BTreeMap::from([("opus".to_owned(), usage(opus, 0.5)), ("haiku".to_owned(), usage(haiku, 0.1))]);
+            let models = BTreeMap::from([
+                ("opus".to_owned(), usage(opus, 0.5)),
+                ("haiku".to_owned(), usage(haiku, 0.1)),
+            ]);
             TurnResult { model_usage: Some(models), ..TurnResult::default() }
         };
         let mut ledger = Ledger::default();

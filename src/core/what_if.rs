@@ -105,7 +105,10 @@ pub fn redecide(entries: &[Entry], overrides: &Overrides) -> Vec<Redecided> {
                 } else {
                     // That it hung was no question of these limits.
                     let hung = Stall { seconds: 0, threshold: 0, marker: "recorded" };
-                    kill_switch::after_session(&changed, (*hit == Some(KillSwitch::StallTimeout)).then_some(&hung))
+                    kill_switch::after_session(
+                        &changed,
+                        (*hit == Some(KillSwitch::StallTimeout)).then_some(&hung),
+                    )
                 };
                 // What fires for another reason than these inputs (a person, the session itself) fires all the same.
                 let own = if before_session {
@@ -182,7 +185,12 @@ mod tests {
         })
     }
 
-    fn switches(iteration: u32, phase: &str, hit: Option<KillSwitch>, change: fn(&mut SwitchInputs)) -> Entry {
+    fn switches(
+        iteration: u32,
+        phase: &str,
+        hit: Option<KillSwitch>,
+        change: fn(&mut SwitchInputs),
+    ) -> Entry {
         let mut inputs = SwitchInputs {
             max_sessions: 5,
             max_hours: 4.0,

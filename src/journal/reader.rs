@@ -173,7 +173,8 @@ impl<'l> Header<'l> {
         if !rest.ends_with(b"}") {
             return None;
         }
-        let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).filter(|digits| (1..20).contains(digits))?;
+        let digits =
+            rest.iter().position(|byte| !byte.is_ascii_digit()).filter(|digits| (1..20).contains(digits))?;
         let (seq, rest) = rest.split_at(digits);
         let seq = seq.iter().fold(0_u64, |seq, digit| seq * 10 + u64::from(digit - b'0'));
         let rest = rest.strip_prefix(b",\"at\":\"")?;
@@ -364,7 +365,8 @@ mod tests {
             "nonsense\n".to_owned(),
             line(2, retry),
             // Another order of the fields.
-            r#"{"seq":3,"v":1,"at":"2026-04-25T08:42:03Z","event":{"text":"b","type":"warning"}}"#.to_owned() + "\n",
+            r#"{"seq":3,"v":1,"at":"2026-04-25T08:42:03Z","event":{"text":"b","type":"warning"}}"#.to_owned()
+                + "\n",
             line(4, r#"{"type":"moon_phase"}"#),
             line(5, retry),
             line(6, retry)[..70].to_owned(),

@@ -121,7 +121,9 @@ impl Course {
                 self.resources.push(ResourcePoint { at, tier, cap, deciding, peers });
                 thin(&mut self.resources);
             }
-            RunEvent::RateLimit { status, window, utilization: Some(used), resets_at } if used.is_finite() => {
+            RunEvent::RateLimit { status, window, utilization: Some(used), resets_at }
+                if used.is_finite() =>
+            {
                 let window = window.clone().unwrap_or_else(|| "unnamed".to_owned());
                 self.window(WindowPoint {
                     at,

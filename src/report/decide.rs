@@ -28,8 +28,7 @@ pub(super) fn decisions(summary: &RunSummary) -> Vec<String> {
     for session in &summary.sessions {
         of_session(session, &mut list);
     }
-    let denials: u64 =
-        summary.ended().map(|end| u64::from(end.denials)).fold(0, |sum, denials| sum.saturating_add(denials));
+    let denials: u64 = summary.ended().map(|end| u64::from(end.denials)).fold(0, u64::saturating_add);
     if denials > 0 {
         let denied = plural(denials, "tool call");
         list.push(format!("{denied} denied; allow what is safe? (--allowed-tools)"));
@@ -62,7 +61,10 @@ fn of_session(session: &SessionSummary, list: &mut Vec<String>) {
     let number = session.iteration;
     let mut say = |text: String| list.push(format!("session {number}: {text}"));
     if let Some(verification) = end.verification.as_ref().filter(|verification| !verification.passed) {
-        say(format!("the verification failed ({}); mend or revert?", one_line(&verification.ended, MAX_TEXT)));
+        say(format!(
+            "the verification failed ({}); mend or revert?",
+            one_line(&verification.ended, MAX_TEXT)
+        ));
     }
     for contradiction in &end.contradictions {
         say(format!("{}; look it over", one_line(contradiction, MAX_TEXT)));

@@ -1,4 +1,4 @@
-//! JUnit XML, for the test view of a CI system: a suite a run, a case a session, and one for the run itself.
+//! `JUnit` XML, for the test view of a CI system: a suite a run, a case a session, and one for the run itself.
 //!
 //! A session fails when it did not complete, when its verification failed, or when ground truth contradicts
 //! what it says. The run fails when its exit code is not 0, and is an error while its end is not known.
@@ -120,7 +120,7 @@ fn session_fault(session: &SessionSummary) -> Option<Fault> {
         end.contradictions.first()?.clone()
     };
     let tail = failed.map(|verification| verification.tail.clone()).unwrap_or_default();
-    let text = end.contradictions.iter().map(|text| format!("but: {text}\n")).collect::<String>() + &tail;
+    let text = end.contradictions.iter().fold(String::new(), |text, but| text + "but: " + but + "\n") + &tail;
     Some(Fault { element: "failure", message, text })
 }
 

@@ -147,7 +147,8 @@ fn details(out: &mut String, summary: &RunSummary, session: &SessionSummary) {
             .models
             .iter()
             .map(|spend| {
-                let cost = spend.cost_usd.map(|cost| format!(", {}", dollars(Some(cost)))).unwrap_or_default();
+                let cost =
+                    spend.cost_usd.map(|cost| format!(", {}", dollars(Some(cost)))).unwrap_or_default();
                 format!("{} ({} output tokens{cost})", spend.model, count(spend.tokens.output))
             })
             .collect();

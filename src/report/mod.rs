@@ -1,4 +1,5 @@
-//! What a run came to: folded from its journal, told as text, Markdown, JSON, HTML or JUnit XML.
+//! What a run came to: folded from its journal, told as text, Markdown, JSON, HTML or
+//! `JUnit` XML.
 //!
 //! [`RunSummary`] folds [`Entry`]s in any state of completeness: the journal of a run that goes on, of one
 //! that was killed, or one with lines missing gives the summary of what is known. A value that was not
@@ -14,11 +15,12 @@ mod html;
 mod junit;
 mod markdown;
 mod record;
+mod skim;
 pub mod span;
 mod text;
+mod words;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::core::kill_switch::KillSwitch;
@@ -27,9 +29,7 @@ use crate::core::outcome::Class;
 use crate::core::published::{
     Entry, ModelSpend, PeerSession, RunEvent, TaskOutcome, Tokens, Verification, Work,
 };
-use crate::error::exit::Exit;
-use crate::journal::reader::{Replay, Skim};
-use crate::ui::text::{TextOptions, known_cost, plural};
+use crate::ui::text::known_cost;
 use crate::ui::words::measured_tokens;
 
 use course::Course;
@@ -258,42 +258,6 @@ impl RunSummary {
         summary
     }
 
-    /// Whether an event of this type changes a summary; [`RunSummary::from_skim`] needs no other. Retries are
-    /// only counted.
-    #[must_use]
-    pub fn needs(kind: &str) -> bool {
-        !matches!(
-            kind,
-            "api_retry"
-                | "stream_anomaly"
-                | "surveyed"
-                | "mode_selected"
-                | "switches_checked"
-                | "verdict_judged"
-                | "attempt_spawned"
-                | "report_received"
-                | "suspended"
-                | "stop_requested"
-        )
-    }
-
-    /// Folds a journal of which only some events were read.
-    #[must_use]
-    pub fn from_skim(skim: &Skim) -> Self {
-        let mut summary = RunSummary::from_entries(&skim.replay.entries);
-        let retries = skim.skipped.get("api_retry").copied().unwrap_or_default();
-        summary.api_retries = summary.api_retries.saturating_add(retries);
-        if let (Some(last), Some(started)) = (skim.last_at, summary.started_at) {
-            summary.last_event_at = Some(last);
-            if summary.outcome == RunOutcome::Unfinished {
-                let seconds = last.duration_since(started).as_secs_f64();
-                summary.seconds = (seconds >= 0.0).then_some(seconds);
-            }
-        }
-        summary.damage = damage(&skim.replay);
-        summary
-    }
-
     /// Folds the next entry in.
     pub fn apply(&mut self, entry: &Entry) {
         let at = entry.at;
@@ -506,121 +470,6 @@ impl RunSummary {
     fn ended(&self) -> impl Iterator<Item = &SessionEnd> {
         self.sessions.iter().filter_map(|session| session.end.as_ref())
     }
-
-    /// The report for people, with a newline at its end.
-    #[must_use]
-    pub fn to_text(&self, options: &TextOptions) -> String {
-        text::report(self, options)
-    }
-
-    /// The report as Markdown (`report.md`). Times are UTC.
-    #[must_use]
-    pub fn to_markdown(&self) -> String {
-        markdown::report(self)
-    }
-
-    /// The report as one web page that needs nothing else: no script, no network. Times are of `zone`.
-    #[must_use]
-    pub fn to_html(&self, zone: &TimeZone) -> String {
-        html::run(self, zone)
-    }
-
-    /// The report as JUnit XML, a test case a session and one for the run.
-    #[must_use]
-    pub fn to_junit(&self) -> String {
-        junit::report(std::slice::from_ref(self))
-    }
-
-    /// What a person must decide or look at, most urgent first.
-    #[must_use]
-    pub fn to_decide(&self) -> Vec<String> {
-        decide::decisions(self)
-    }
-
-    /// Commits of all sessions.
-    #[must_use]
-    pub fn commits(&self) -> u64 {
-        self.ended().filter_map(|end| end.work.as_ref()).map(|work| work.commits_total).sum()
-    }
-
-    /// The report as one line of JSON (`--json`), with a newline at its end. Numbers that JSON cannot say
-    /// come out as `null`.
-    ///
-    /// # Panics
-    /// Never: every field has a JSON form and every key is a string.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let document = RunSummary { next: self.next_steps(), decide: self.to_decide(), ..self.clone() };
-        let mut json = serde_json::to_string(&document).expect("every field has a JSON form");
-        json.push('\n');
-        json
-    }
-
-    /// What to do next: as the run said, or what helps with one that has no end.
-    #[must_use]
-    pub fn next_steps(&self) -> Vec<String> {
-        if self.outcome != RunOutcome::Unfinished {
-            return self.next.clone();
-        }
-        let run = self.run_id.as_deref().map(|id| format!(" {id}")).unwrap_or_default();
-        vec!["autopilot status".to_owned(), format!("autopilot resume{run}")]
-    }
-
-    /// The web address of a commit, where the forge is known and the id is one.
-    #[must_use]
-    pub fn commit_link(&self, oid: &str) -> Option<String> {
-        let plain = oid.len() >= 7 && oid.bytes().all(|byte| byte.is_ascii_hexdigit());
-        self.commit_url.as_deref().filter(|_| plain).map(|url| format!("{url}{oid}"))
-    }
-
-    /// How it came out, in one or two words.
-    #[must_use]
-    pub fn short_headline(&self) -> String {
-        match (self.outcome, self.kill_switch, self.failure_class) {
-            (RunOutcome::Unfinished, ..) => "not finished".to_owned(),
-            (RunOutcome::Stopped, _, Some(class)) => class.to_string(),
-            (_, Some(switch), _) => switch.to_string(),
-            (RunOutcome::Planned, ..) => "as planned".to_owned(),
-            (RunOutcome::Manual, ..) => "left to a person".to_owned(),
-            (RunOutcome::Aborted, ..) => "on request".to_owned(),
-            (RunOutcome::Stopped, ..) => "stopped".to_owned(),
-        }
-    }
-
-    /// How it came out, in a few words.
-    #[must_use]
-    pub fn headline(&self) -> String {
-        let switch = self.kill_switch.map(|switch| format!(": {switch}")).unwrap_or_default();
-        let class = self.failure_class.map(|class| format!(" ({class})")).unwrap_or_default();
-        match self.outcome {
-            RunOutcome::Planned => format!("ended as planned{switch}"),
-            RunOutcome::Manual => "not sure enough to start by itself".to_owned(),
-            RunOutcome::Aborted => format!("ended on request{switch}"),
-            RunOutcome::Stopped if self.exit_code == Some(Exit::AlreadyRunning.code()) => {
-                "stopped: another Claude session is at work here".to_owned()
-            }
-            RunOutcome::Stopped => format!("stopped{switch}{class}"),
-            RunOutcome::Unfinished => "not finished: it goes on, or it died".to_owned(),
-        }
-    }
-}
-
-/// What is wrong with a journal, in words.
-fn damage(replay: &Replay) -> Option<String> {
-    let mut wrong = Vec::new();
-    if replay.bad_lines > 0 {
-        let lines = u64::try_from(replay.bad_lines).unwrap_or(u64::MAX);
-        wrong.push(format!("{} of the journal cannot be read", plural(lines, "line")));
-    }
-    if replay.unknown_events > 0 {
-        let events = u64::try_from(replay.unknown_events).unwrap_or(u64::MAX);
-        let names = replay.unknown_names.join(", ");
-        wrong.push(format!("{} not known to this version: {names}", plural(events, "event")));
-    }
-    if replay.torn_tail {
-        wrong.push("its last line is cut off".to_owned());
-    }
-    (!wrong.is_empty()).then(|| wrong.join("; "))
 }
 
 fn add(a: Tokens, b: Tokens) -> Tokens {

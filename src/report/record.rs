@@ -20,7 +20,8 @@ impl RunSummary {
         let number = |key: &str| record.get(key).and_then(Value::as_f64);
         let count = |key: &str| record.get(key).and_then(Value::as_u64);
         let time = |key: &str| record.get(key).and_then(Value::as_str)?.parse::<Timestamp>().ok();
-        let kill_switch = record.get("kill_switch").cloned().and_then(|v| serde_json::from_value::<KillSwitch>(v).ok());
+        let kill_switch =
+            record.get("kill_switch").cloned().and_then(|v| serde_json::from_value::<KillSwitch>(v).ok());
         let fallback_to_manual = record.get("fallback_to_manual").and_then(Value::as_bool).unwrap_or(false);
         let exit_code = count("exit_code").and_then(|code| u8::try_from(code).ok());
         let outcome = match (kill_switch, exit_code) {
@@ -48,7 +49,10 @@ impl RunSummary {
             kill_switch,
             detail: text("kill_switch_detail"),
             exit_code,
-            failure_class: record.get("failure_class").cloned().and_then(|v| serde_json::from_value::<Class>(v).ok()),
+            failure_class: record
+                .get("failure_class")
+                .cloned()
+                .and_then(|v| serde_json::from_value::<Class>(v).ok()),
             fallback_to_manual,
             iterations: small("iterations_completed").unwrap_or_default(),
             version: text("version"),

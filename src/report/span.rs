@@ -98,7 +98,7 @@ impl SpanSummary {
         json
     }
 
-    /// As JUnit XML: a suite a run.
+    /// As `JUnit` XML: a suite a run.
     #[must_use]
     pub fn to_junit(&self) -> String {
         junit::report(&self.runs)

@@ -1,6 +1,8 @@
 use super::*;
 use crate::core::published::FORMAT;
 use crate::ui::sample;
+use crate::ui::text::TextOptions;
+use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 fn night() -> RunSummary {
@@ -255,16 +257,24 @@ fn the_charts_hold_nothing_that_is_not_a_number() {
     }
 }
 
-const HOSTILE: &str = "\"><script>alert(1)</script><img src=x onerror=alert(2)>' onmouseover='alert(3)`\u{1b}[31m";
+const HOSTILE: &str =
+    "\"><script>alert(1)</script><img src=x onerror=alert(2)>' onmouseover='alert(3)`\u{1b}[31m";
 
 /// A run in which everything that can be foreign is hostile.
 fn hostile() -> RunSummary {
     let mut run = fixture();
     let evil = || HOSTILE.to_owned();
-    (run.run_id, run.detail, run.repository, run.branch) = (Some(evil()), Some(evil()), Some(evil()), Some(evil()));
+    (run.run_id, run.detail, run.repository, run.branch) =
+        (Some(evil()), Some(evil()), Some(evil()), Some(evil()));
     (run.version, run.claude_version, run.parent_run_id) = (Some(evil()), Some(evil()), Some(evil()));
-    (run.damage, run.warnings, run.next) = (Some(evil()), vec![evil()], vec![evil(), format!("{HOSTILE}    ({HOSTILE})")]);
-    run.questions.push(Question { at: sample::start(), session_id: evil(), question: evil(), answer: Some(evil()) });
+    (run.damage, run.warnings, run.next) =
+        (Some(evil()), vec![evil()], vec![evil(), format!("{HOSTILE}    ({HOSTILE})")]);
+    run.questions.push(Question {
+        at: sample::start(),
+        session_id: evil(),
+        question: evil(),
+        answer: Some(evil()),
+    });
     for heal in &mut run.heals {
         (heal.action, heal.why, heal.session_id) = (evil(), evil(), evil());
     }
@@ -354,7 +364,8 @@ fn a_damaged_journal_says_so_and_tells_the_rest() {
 #[test]
 fn old_records_give_what_they_know() {
     for (name, most) in [("autopilot-v1.jsonl", 1), ("autopilot-v2.jsonl", 2)] {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/upstream").join(name);
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/upstream").join(name);
         let text = std::fs::read_to_string(path).unwrap();
         let mut runs = 0;
         for line in text.lines() {

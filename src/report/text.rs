@@ -284,7 +284,8 @@ impl Page<'_> {
             .collect();
         // The words of the result are what gives way.
         let all = widths.iter().map(|columns| columns + 2).sum::<usize>();
-        let room = widths[RESULT].saturating_sub(all.saturating_sub(self.options.width)).max(HEADS[RESULT].len());
+        let room =
+            widths[RESULT].saturating_sub(all.saturating_sub(self.options.width)).max(HEADS[RESULT].len());
         if room < widths[RESULT] {
             widths[RESULT] = room;
             for row in &mut rows {

@@ -6,8 +6,8 @@ use crate::core::kill_switch::KillSwitch;
 use crate::core::mode::Mode;
 use crate::core::outcome::Class;
 use crate::core::published::{
-    Commit, Entry, FORMAT, ModelSpend, Purpose, ReportSource, ResetSource, RunEvent, SignalReading, SwitchInputs, Tokens,
-    Verification, Work,
+    Commit, Entry, FORMAT, ModelSpend, Purpose, ReportSource, ResetSource, RunEvent, SignalReading,
+    SwitchInputs, Tokens, Verification, Work,
 };
 
 /// When the night begins.

@@ -73,8 +73,9 @@ fn night() -> (TestEnv, usize) {
         event(format!(
             r#"{{"type":"healed","session_id":"{id}","class":"transient_api","action":"go on","why":"the API did not answer","recovery":1,"run_heal":null,"delay_seconds":5}}"#
         ));
-        let commits: Vec<String> =
-            (0..8).map(|c| format!(r#"{{"oid":"{:040x}","subject":"Part {n}.{c} of the shop"}}"#, n * 100 + c)).collect();
+        let commits: Vec<String> = (0..8)
+            .map(|c| format!(r#"{{"oid":"{:040x}","subject":"Part {n}.{c} of the shop"}}"#, n * 100 + c))
+            .collect();
         event(format!(
             r#"{{"type":"session_ended","iteration":{n},"session_id":"{id}","completed":true,"class":"ok","status":"partial","summary":"Part {n} is done, with its tests.","work":{{"commits":[{}],"commits_total":8,"files_changed":9,"insertions":300,"deletions":20,"dirty":0,"history_rewritten":false}},"contradictions":[],"verification":{{"passed":true,"ended":"exit 0","tail":""}},"tasks":null,"tokens":{{"input":3000,"output":41250,"cache_read":900000,"cache_creation":20000}},"models":[{{"model":"claude-opus-4-8","tokens":{{"input":0,"output":41250,"cache_read":0,"cache_creation":0}},"cost_usd":1.25}}],"cost_usd":1.25,"seconds":600.0,"turns":1,"attempts":1,"denials":0}}"#,
             commits.join(",")
@@ -104,7 +105,10 @@ fn timed(env: &TestEnv, args: &[&str], code: i32) -> (Duration, Vec<u8>) {
 }
 
 fn how(bytes: usize, rest: &str) -> String {
-    format!("{SESSIONS} sessions, {EVENTS} events, {:.0} MB, cache warm, median of 15{rest}", mb(bytes as u64))
+    format!(
+        "{SESSIONS} sessions, {EVENTS} events, {:.0} MB, cache warm, median of 15{rest}",
+        mb(bytes as u64)
+    )
 }
 
 pub(crate) fn report_time() -> Measured {

@@ -19,7 +19,8 @@ fn history(env: &TestEnv, args: &[&str], code: i32) -> Finished {
 fn folder(env: &TestEnv, day: u32, ended: bool, bytes: usize) -> String {
     let id = format!("main-2026-01-{day:02}-0100-autopilot");
     let at = format!("2026-01-{day:02}T01:00:00Z");
-    let line = |seq: u32, event: &str| format!("{{\"v\":1,\"seq\":{seq},\"at\":\"{at}\",\"event\":{event}}}\n");
+    let line =
+        |seq: u32, event: &str| format!("{{\"v\":1,\"seq\":{seq},\"at\":\"{at}\",\"event\":{event}}}\n");
     let mut journal = line(
         0,
         &format!(
@@ -102,4 +103,30 @@ fn a_run_ends_with_it_by_the_settings() {
     let told = history(&env, &[], 0);
     let line = told.stdout.lines().find(|line| line.contains(&last)).unwrap_or_else(|| panic!("{told}"));
     assert!(line.contains("max-sessions-reached") && line.contains("unknown"), "{line}");
+}
+
+/// Records of every version that was ever written are history for ever.
+#[test]
+fn old_records_are_listed_and_reported() {
+    let env = TestEnv::new();
+    let read = |name: &str| {
+        fs::read_to_string(format!("{}/fixtures/journal/upstream/{name}", env!("CARGO_MANIFEST_DIR")))
+            .unwrap()
+    };
+    let records = format!("{}{{\"torn\n{}", read("autopilot-v1.jsonl"), read("autopilot-v2.jsonl"));
+    env.write(".orchestrator/metrics/autopilot.jsonl", &records);
+    let wanted: Vec<String> = records
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|record| record.get("kind").is_none() && record["dry_run"] != true)
+        .map(|record| record["autopilot_run_id"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(wanted.len() >= 4, "{wanted:?}");
+    let listed = history(&env, &["--limit", "0", "--json"], 0).json();
+    let week = env.autopilot(&["report", "--since", "2020-01-01"]);
+    assert_eq!(week.code(), Some(0), "{week}");
+    for id in &wanted {
+        let found = listed["runs"].as_array().unwrap().iter().any(|run| run["run_id"] == id.as_str());
+        assert!(found && week.stdout.contains(id), "{id} is missing: {listed}\n{week}");
+    }
 }

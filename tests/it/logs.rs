@@ -7,13 +7,13 @@ use crate::support::invariants::Expect;
 use crate::support::run::Finished;
 use crate::support::story::{PARTIAL, finish, run, run_as, says};
 
-const TALK: &str = r##"init
+const TALK: &str = r#"init
 text "I look around first.\n\nThen I write."
 tool_start Bash {"command":"cargo test --workspace"}
 tool_end "2 tests failed" error
 emit {"type":"assistant","session_id":"{session}","parent_tool_use_id":null,"message":{"id":"m9","model":"claude-opus-4-8","content":[{"type":"tool_use","id":"toolu_agent","name":"Task","input":{"description":"Read the docs","subagent_type":"Explore"}}]}}
 emit {"type":"assistant","session_id":"{session}","parent_tool_use_id":"toolu_agent","message":{"id":"m10","model":"claude-haiku-4-5","content":[{"type":"text","text":"The docs say \u001b[2Jnothing."}]}}
-"##;
+"#;
 
 #[track_caller]
 fn logs(env: &TestEnv, args: &[&str], code: i32) -> Finished {
@@ -40,7 +40,12 @@ fn talk() -> String {
 fn a_run_that_is_over_is_told_in_its_order() {
     let env = TestEnv::new();
     env.script(&talk());
-    run_as(&env, &["--prompt", "x", "--max-sessions", "2"], 0, &Expect { any_cost: true, ..Expect::default() });
+    run_as(
+        &env,
+        &["--prompt", "x", "--max-sessions", "2"],
+        0,
+        &Expect { any_cost: true, ..Expect::default() },
+    );
     let told = logs(&env, &[], 0);
     prints(
         &told,
@@ -72,7 +77,10 @@ fn a_run_that_is_over_is_told_in_its_order() {
     let kinds: Vec<&str> = lines.iter().map(|line| line["event"]["type"].as_str().unwrap()).collect();
     assert_eq!((kinds.first(), kinds.last()), (Some(&"run_started"), Some(&"run_ended")));
     let tool = lines.iter().find(|line| line["event"]["type"] == "tool_used").unwrap();
-    assert_eq!((&tool["seq"], &tool["attempt"], &tool["event"]["name"]), (&Value::Null, &1.into(), &"Bash".into()));
+    assert_eq!(
+        (&tool["seq"], &tool["attempt"], &tool["event"]["name"]),
+        (&Value::Null, &1.into(), &"Bash".into())
+    );
     let journaled = lines.iter().filter(|line| line["seq"].is_u64()).count();
     assert_eq!(journaled, env.events().len());
 }

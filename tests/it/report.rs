@@ -66,9 +66,13 @@ fn of_a_run_that_just_ended() {
 #[test]
 fn into_a_file_by_the_name_of_which_the_format_is_known() {
     let env = with_night();
-    for (name, begins) in
-        [("a.html", "<!doctype html>"), ("a.md", "# Run"), ("a.xml", "<?xml"), ("a.json", "{"), ("a.txt", "Run")]
-    {
+    for (name, begins) in [
+        ("a.html", "<!doctype html>"),
+        ("a.md", "# Run"),
+        ("a.xml", "<?xml"),
+        ("a.json", "{"),
+        ("a.txt", "Run"),
+    ] {
         let path = env.root().join("tmp").join(name);
         let told = report(&env, &["--output", path.to_str().unwrap()], 0);
         assert_eq!(told.stdout, "", "{told}");
@@ -106,10 +110,12 @@ fn what_can_be_shown_of_a_damaged_folder_is_shown() {
     let lines: Vec<&str> = whole.lines().collect();
 
     // Lines torn and lost, and the end gone.
-    let damaged = format!("{}\n\u{0}\u{0}garbage\n{}\n{}", lines[0], lines[4..30].join("\n"), &lines[30][..40]);
+    let damaged =
+        format!("{}\n\u{0}\u{0}garbage\n{}\n{}", lines[0], lines[4..30].join("\n"), &lines[30][..40]);
     env.write(&path, damaged);
     let told = report(&env, &[], 0);
-    for part in ["not finished", "warning: 1 line of the journal cannot be read", "its last line is cut off"] {
+    for part in ["not finished", "warning: 1 line of the journal cannot be read", "its last line is cut off"]
+    {
         assert!(told.stdout.contains(part), "{part}: {told}");
     }
     assert!(told.stdout.contains("autopilot resume"), "{told}");
@@ -145,11 +151,14 @@ fn of_a_week() {
     // A run whose folder is gone has left its record.
     let records = env.read(".orchestrator/metrics/autopilot.jsonl");
     let gone = r#"{"schema_version":2,"autopilot_run_id":"main-2026-11-13-0100-autopilot","started_at":"2026-11-13T01:00:00Z","completed_at":"2026-11-13T02:00:00Z","duration_seconds":3600,"max_sessions":5,"max_hours":4,"iterations_completed":5,"kill_switch":"max-sessions-reached","exit_code":0,"dry_run":false,"cost_usd":3.5}"#;
-    let plan = gone.replace("2026-11-13-0100", "2026-11-13-0200").replace("\"dry_run\":false", "\"dry_run\":true");
+    let plan =
+        gone.replace("2026-11-13-0100", "2026-11-13-0200").replace("\"dry_run\":false", "\"dry_run\":true");
     env.write(".orchestrator/metrics/autopilot.jsonl", format!("{gone}\n{plan}\n{records}"));
 
-    let all: Value = serde_json::from_str(&report(&env, &["--since", "2026-11-01", "--json"], 0).stdout).unwrap();
-    let ids: Vec<&str> = all["runs"].as_array().unwrap().iter().map(|r| r["run_id"].as_str().unwrap()).collect();
+    let all: Value =
+        serde_json::from_str(&report(&env, &["--since", "2026-11-01", "--json"], 0).stdout).unwrap();
+    let ids: Vec<&str> =
+        all["runs"].as_array().unwrap().iter().map(|r| r["run_id"].as_str().unwrap()).collect();
     let last = env.last_run()["autopilot_run_id"].as_str().unwrap().to_owned();
     assert_eq!(ids, ["main-2026-11-13-0100-autopilot", NIGHT, &last]);
     assert_eq!(all["totals"]["sessions"], 5 + 3 + 2);
@@ -161,7 +170,9 @@ fn of_a_week() {
         let told = report(&env, &["--since=2026-11-01", "--format", format], 0);
         assert!(told.stdout.contains(NIGHT) && told.stdout.contains(&last), "{told}");
     }
-    for wrong in [["--since", "yesterday"].as_slice(), &["--since", "7d", "last"], &["--week", "--since", "1d"]] {
+    for wrong in
+        [["--since", "yesterday"].as_slice(), &["--since", "7d", "last"], &["--week", "--since", "1d"]]
+    {
         report(&env, wrong, 2);
     }
 }

@@ -68,7 +68,8 @@ fn for_programs() {
     env.script(HANG);
     let mut running = env.start(&["--prompt", "x"]);
     running.wait_mark(1, "hang");
-    let id = running.wait_event("its start", |e| e["event"]["type"] == "run_started")["event"]["run_id"].clone();
+    let id =
+        running.wait_event("its start", |e| e["event"]["type"] == "run_started")["event"]["run_id"].clone();
     let told = stop(&env, &["--json", "--now", "--wait"], 0);
     assert_eq!(told.json(), json!({"run_id": id, "asked": "interrupt", "ended": true}));
     finish(&env, running, 143, &Expect { any_cost: true, ..Expect::default() });
@@ -97,7 +98,8 @@ fn a_bystander_with_a_pid_from_an_old_lock_is_left_alone() {
         assert!(env.bystander_lives());
     }
     // Held, by somebody who wrote a pid that is not the run's.
-    let file = std::fs::File::options().append(true).open(env.repo().join(".orchestrator/autopilot/lock")).unwrap();
+    let file =
+        std::fs::File::options().append(true).open(env.repo().join(".orchestrator/autopilot/lock")).unwrap();
     file.lock().unwrap();
     let told = stop(&env, &[], 23);
     says(&told, &["cannot be told to stop", "gone"]);

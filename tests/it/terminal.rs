@@ -20,7 +20,9 @@ fn env() -> TestEnv {
     let mut env = TestEnv::new();
     env.set("AUTOPILOT_MAX_SESSIONS", "3");
     let wait = format!("{SCRIPT}{}", PARTIAL.replace("turn", "text \"Did a part.\"\nresult"));
-    env.script(&format!("nth_call 1 {{\n{wait}\n}}\nnth_call 2 {{\n{PARTIAL}\n}}\nnth_call 3 {{\n{PARTIAL}\n}}"));
+    env.script(&format!(
+        "nth_call 1 {{\n{wait}\n}}\nnth_call 2 {{\n{PARTIAL}\n}}\nnth_call 3 {{\n{PARTIAL}\n}}"
+    ));
     env
 }
 

@@ -64,7 +64,8 @@ pub(super) async fn logs(
             }
         }
         if let Some(follower) = &mut follower {
-            let replay = follower.poll().map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
+            let replay =
+                follower.poll().map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
             play.add(replay.entries);
         }
         let over = play.is_at_the_end() || !running || !args.follow;

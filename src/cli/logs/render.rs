@@ -145,7 +145,8 @@ impl Render {
                             }
                             let input = input.as_ref().and_then(RawJson::to_value).unwrap_or_default();
                             let mut summary = summarise(&input);
-                            if let Some(kind) = input.get("subagent_type").and_then(serde_json::Value::as_str) {
+                            if let Some(kind) = input.get("subagent_type").and_then(serde_json::Value::as_str)
+                            {
                                 summary = format!("{kind}: {summary}");
                             }
                             self.said(attempt, Said::ToolUsed { name, summary, sub_agent }, depth);
@@ -222,7 +223,9 @@ impl Render {
         lines.truncate(most);
         if more > 0 && most > 1 {
             lines.push(format!("[{more} more lines]"));
-        } else if more > 0 && let Some(last) = lines.last_mut() {
+        } else if more > 0
+            && let Some(last) = lines.last_mut()
+        {
             last.push_str(&self.options.spell(" …"));
         }
         let sign = self.options.spell(sign).into_owned();

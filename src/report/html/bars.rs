@@ -89,8 +89,7 @@ pub(super) fn chart(run: &RunSummary) -> Option<String> {
             (format!("b{}", colour(name)), format!("{}, {}", esc(name, 60), count(*output)))
         })
         .collect();
-    let others: u64 =
-        models.iter().filter(|(name, _)| colour(name) == 7).map(|(_, output)| *output).sum();
+    let others: u64 = models.iter().filter(|(name, _)| colour(name) == 7).map(|(_, output)| *output).sum();
     if others > 0 {
         items.push(("b7".to_owned(), format!("others or unknown, {}", count(others))));
     }

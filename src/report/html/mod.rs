@@ -18,7 +18,9 @@ use self::svg::esc;
 use super::span::{HEADS, SpanSummary, row};
 use super::text::{cells, cost, output, remarks, short_oid};
 use super::{RunOutcome, RunSummary, SessionSummary};
-use crate::ui::text::{Tone, clean_lines, count, dollars, instant, plural, span as words_of, span_of_seconds};
+use crate::ui::text::{
+    Tone, clean_lines, count, dollars, instant, plural, span as words_of, span_of_seconds,
+};
 
 /// Longest piece of foreign text.
 const MAX_TEXT: usize = 600;
@@ -305,8 +307,11 @@ fn events(out: &mut String, run: &RunSummary, zone: &TimeZone) {
 fn foot(out: &mut String, run: &RunSummary) {
     let mut facts = Vec::new();
     if let Some(limits) = run.limits {
-        let tokens =
-            if limits.max_tokens == 0 { String::new() } else { format!(", {} tokens", count(limits.max_tokens)) };
+        let tokens = if limits.max_tokens == 0 {
+            String::new()
+        } else {
+            format!(", {} tokens", count(limits.max_tokens))
+        };
         let cost = limits.max_cost_usd.map(|cost| format!(", {}", dollars(Some(cost)))).unwrap_or_default();
         facts.push(format!(
             "budget: {}, {}h{tokens}{cost}",

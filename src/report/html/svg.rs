@@ -60,7 +60,7 @@ impl Axis {
     /// Lines and labels, from `top` to `bottom`; the labels stand below.
     pub(super) fn draw(&self, out: &mut String, top: f64, bottom: f64) {
         let step = self.step();
-        let first = self.instant(self.start);
+        let first = Self::instant(self.start);
         let offset = first.map_or(0, |at| i64::from(self.zone.to_offset(at).seconds()));
         #[expect(clippy::cast_possible_truncation, reason = "seconds since 1970 are far below 2^63")]
         let begin = (self.start.floor() as i64 + offset).div_euclid(step) * step - offset;
@@ -80,7 +80,11 @@ impl Axis {
             _ = write!(out, "<path class=grid d=\"M{x:.1} {top:.1}V{bottom:.1}\"/>");
             // At the edges a label in the middle would hang over.
             let anchor = if x > RIGHT - 20.0 { "end" } else { "middle" };
-            _ = write!(out, "<text class=m x={x:.1} y={:.1} text-anchor={anchor}>{label}</text>", bottom + 16.0);
+            _ = write!(
+                out,
+                "<text class=m x={x:.1} y={:.1} text-anchor={anchor}>{label}</text>",
+                bottom + 16.0
+            );
         }
     }
 
@@ -92,7 +96,7 @@ impl Axis {
         STEPS.into_iter().find(|step| fits(*step)).unwrap_or(days as i64 * 86_400)
     }
 
-    fn instant(&self, seconds: f64) -> Option<Timestamp> {
+    fn instant(seconds: f64) -> Option<Timestamp> {
         Timestamp::from_duration(jiff::SignedDuration::try_from_secs_f64(seconds).ok()?).ok()
     }
 }

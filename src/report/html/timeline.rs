@@ -45,6 +45,7 @@ pub(super) fn chart(run: &RunSummary, zone: &TimeZone) -> Option<String> {
 
 /// What the legend has to explain.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a list of marks, each there or not")]
 struct Used {
     work: bool,
     again: bool,
@@ -161,11 +162,7 @@ fn draw_session(
                 ("f7", "asked for the report")
             }
             Some(
-                Purpose::Reconcile
-                | Purpose::Continue
-                | Purpose::Answer
-                | Purpose::Nudge
-                | Purpose::Compact,
+                Purpose::Reconcile | Purpose::Continue | Purpose::Answer | Purpose::Nudge | Purpose::Compact,
             ) => {
                 used.again = true;
                 ("f3", "gone on")
