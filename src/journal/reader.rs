@@ -101,6 +101,7 @@ pub fn skim_journal(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Skim, 
     let mut skim = Skim::default();
     let mut piece = vec![0; PIECE];
     let mut held = 0;
+    let mut last = String::new();
     loop {
         if held == piece.len() {
             piece.resize(piece.len() * 2, 0);
@@ -118,28 +119,38 @@ pub fn skim_journal(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Skim, 
         };
         let whole = held + newline + 1;
         for line in lines::split(&piece[..whole]) {
-            skim.take(line, path, &wanted)?;
+            skim.take(line, path, &wanted, &mut last)?;
         }
         piece.copy_within(whole..held + count, 0);
         held = held + count - whole;
     }
     if held > 0 {
         let bad = skim.replay.bad_lines;
-        skim.take(&piece[..held], path, &wanted)?;
+        skim.take(&piece[..held], path, &wanted, &mut last)?;
         if skim.replay.bad_lines > bad {
             (skim.replay.bad_lines, skim.replay.torn_tail) = (bad, true);
         }
     }
+    skim.last_at = last.parse().ok().or(skim.last_at);
     Ok(skim)
 }
 
 impl Skim {
-    fn take(&mut self, line: &[u8], path: &Path, wanted: &impl Fn(&str) -> bool) -> Result<(), ReadError> {
+    /// Reads one line; `last` is the time of the last event that was passed over behind those that were read.
+    fn take(
+        &mut self,
+        line: &[u8],
+        path: &Path,
+        wanted: &impl Fn(&str) -> bool,
+        last: &mut String,
+    ) -> Result<(), ReadError> {
         if let Some(header) = Header::read(line)
             && !wanted(header.kind)
         {
             self.replay.last_seq = self.replay.last_seq.max(Some(header.seq));
-            self.last_at = header.at.parse().ok().or(self.last_at);
+            // Read once, at the end: most of these are not the last one.
+            last.clear();
+            last.push_str(header.at);
             match self.skipped.get_mut(header.kind) {
                 Some(count) => *count += 1,
                 None => drop(self.skipped.insert(header.kind.to_owned(), 1)),
@@ -150,6 +161,7 @@ impl Skim {
         self.replay.take(line, path)?;
         if let Some(entry) = self.replay.entries.get(known) {
             self.last_at = Some(entry.at);
+            last.clear();
         }
         Ok(())
     }
@@ -161,7 +173,7 @@ struct Header<'l> {
     at: &'l str,
     kind: &'l str,
     /// The event, with its braces.
-    event: &'l str,
+    event: &'l [u8],
 }
 
 impl<'l> Header<'l> {
@@ -187,7 +199,7 @@ impl<'l> Header<'l> {
             seq,
             at: std::str::from_utf8(at).ok()?,
             kind: std::str::from_utf8(&kind[..quote]).ok()?,
-            event: std::str::from_utf8(event).ok()?,
+            event,
         })
     }
 }
@@ -250,7 +262,7 @@ impl Replay {
         }
         // What we wrote ourselves is read in one pass.
         if let Some(Header { seq, at, event, .. }) = Header::read(line)
-            && let (Ok(at), Ok(event)) = (at.parse(), serde_json::from_str::<RunEvent>(event))
+            && let (Ok(at), Ok(event)) = (at.parse(), serde_json::from_slice::<RunEvent>(event))
         {
             self.last_seq = self.last_seq.max(Some(seq));
             self.entries.push(Entry { v: FORMAT, seq, at, event });
