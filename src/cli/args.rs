@@ -8,14 +8,20 @@
 //! so that `--prompt --dry-run` is an error and not a prompt.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{ArgAction, Args, ColorChoice, Parser, Subcommand};
+use clap::{ArgAction, Args, ColorChoice, CommandFactory as _, Parser, Subcommand};
 
 use crate::error::exit;
 use crate::settings::key::{Group, Setting as _, parse_number};
 use crate::settings::keys;
+
+mod looking;
+
+use looking::{EXPLAIN_HELP, HISTORY_HELP, LOGS_HELP, REPORT_HELP, STATUS_HELP, STOP_HELP};
+pub use looking::{ExplainArgs, HistoryArgs, HistoryCommand, LogsArgs, ReportArgs, ReportFormat, StopArgs};
 
 const BUDGETS: &str = Group::Budgets.title();
 const STOP_RULES: &str = Group::StopRules.title();
@@ -246,8 +252,22 @@ pub enum Command {
     /// Go on with a run that was cut off
     Resume(Box<ResumeArgs>),
     /// Say what is running here, or how the last run ended
+    #[command(after_long_help = STATUS_HELP)]
     Status,
+    /// Print the report of a run: what was done, what it cost, why it ended, what to do next
+    #[command(after_long_help = REPORT_HELP)]
+    Report(ReportArgs),
+    /// Print what the sessions of a run said and did; -f follows one that goes on
+    #[command(after_long_help = LOGS_HELP)]
+    Logs(LogsArgs),
+    /// End the run that goes on here, after its session or at once
+    #[command(after_long_help = STOP_HELP)]
+    Stop(StopArgs),
+    /// List the runs of this repository, or remove the oldest ones
+    #[command(after_long_help = HISTORY_HELP, args_conflicts_with_subcommands = true)]
+    History(HistoryArgs),
     /// Print every decision of a run, with its inputs and reasons
+    #[command(after_long_help = EXPLAIN_HELP)]
     Explain(ExplainArgs),
     /// Say whether a run may start here unattended, and why
     Verdict(Box<RunArgs>),
@@ -287,16 +307,6 @@ pub struct ResumeArgs {
     pub options: RunArgs,
 }
 
-/// `autopilot explain`.
-#[derive(Debug, Clone, Args)]
-pub struct ExplainArgs {
-    /// Id of the run, or the beginning of it [default: the last one]
-    pub run: Option<String>,
-    /// Only the decisions of this iteration, from 1
-    #[arg(long, value_name = "N")]
-    pub iteration: Option<u32>,
-}
-
 /// `autopilot config`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ConfigCommand {
@@ -320,6 +330,17 @@ fn text(text: &str) -> Result<String, &'static str> {
 fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new()
         .try_map(|path| if path.is_empty() { Err(EMPTY) } else { Ok(PathBuf::from(path)) })
+}
+
+/// The commands as a Markdown table, for the README.
+#[must_use]
+pub fn markdown() -> String {
+    let mut out = String::from("| command | what it does |\n|---|---|\n");
+    for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        _ = writeln!(out, "| `autopilot {}` | {about} |", command.get_name());
+    }
+    out
 }
 
 /// What follows the options: examples, where else settings come from, exit codes.
@@ -350,7 +371,6 @@ Exit codes:
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
     use clap::error::ErrorKind;
 
     use super::*;

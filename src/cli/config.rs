@@ -94,6 +94,10 @@ pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
         }
         Some(Command::Explain(_)) => ("explain", layer.names().next()),
         Some(Command::Status) => ("status", layer.names().next()),
+        Some(Command::Report(_)) => ("report", layer.names().next()),
+        Some(Command::Logs(_)) => ("logs", layer.names().next()),
+        Some(Command::Stop(_)) => ("stop", layer.names().next()),
+        Some(Command::History(_)) => ("history", layer.names().next()),
         Some(Command::Demo) => ("demo", layer.names().next()),
         Some(Command::Completions { .. }) => ("completions", layer.names().next()),
         Some(Command::Man) => ("man", layer.names().next()),

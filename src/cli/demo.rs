@@ -51,7 +51,7 @@ pub(super) async fn demo(json: bool, printer: &Printer) -> Result<Exit, CliError
         environment,
         continued: None,
     };
-    let exit = run::run(request, printer).await?;
+    let exit = Box::pin(run::run(request, printer)).await?;
     let repo = demo.repo.display();
     printer.say(&format!(
         "\nLook around:\n  \

@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::core::published::{Entry, ResetSource, RunEvent, SwitchInputs};
+use crate::core::what_if::{Overrides, Redecided, redecide};
 use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
 use crate::journal::reader::read_journal;
+use crate::settings::key::parse_number;
 use crate::state::layout::Layout;
 use crate::ui::printer::Printer;
-use crate::ui::text::one_line;
+use crate::ui::text::{Tone, one_line};
 use crate::ui::words::source_lines;
 
 use super::args::ExplainArgs;
-use super::{resume, start, watcher};
+use super::{runs, start, watcher};
 
 /// Characters of a line; journals hold words of sessions, which may be long.
 const LONGEST_LINE: usize = 400;
@@ -26,11 +28,14 @@ pub(super) async fn explain(
 ) -> Result<Exit, CliError> {
     let repo = start::repository(directory).await?;
     let layout = Layout::new(&repo.root);
-    let run_id = resume::find_run(&layout, args.run.as_deref())?;
+    let run_id = runs::find(&layout, args.run.as_deref())?;
     let run_dir =
         layout.run(&run_id).ok_or_else(|| CliError::usage(format!("`{run_id}` is not the id of a run")))?;
     let replay = read_journal(&run_dir.events())
         .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
+    if !args.what_if.is_empty() {
+        return what_if(&run_id, &replay.entries, args, json, printer);
+    }
     let decisions = decisions(&replay.entries, args.iteration);
     if decisions.is_empty() {
         let which = args.iteration.map(|n| format!(" of iteration {n}")).unwrap_or_default();
@@ -60,6 +65,102 @@ pub(super) async fn explain(
     }
     printer.data(text.trim_end())?;
     Ok(Exit::Planned)
+}
+
+/// The decisions again, with other limits.
+fn what_if(
+    run_id: &str,
+    entries: &[Entry],
+    args: &ExplainArgs,
+    json: bool,
+    printer: &Printer,
+) -> Result<Exit, CliError> {
+    let overrides = overrides(&args.what_if)?;
+    let decisions = redecide(entries, &overrides);
+    let wanted = |decision: &&Redecided| args.iteration.is_none_or(|n| n == decision.iteration);
+    if json {
+        let list: Vec<serde_json::Value> = decisions
+            .iter()
+            .filter(wanted)
+            .map(|decision| {
+                serde_json::json!({
+                    "iteration": decision.iteration,
+                    "decision": decision.what.as_str(),
+                    "before": decision.before,
+                    "after": decision.after,
+                    "differs": decision.differs,
+                })
+            })
+            .collect();
+        printer.data(&serde_json::json!({ "run_id": run_id, "decisions": list }).to_string())?;
+        return Ok(Exit::Planned);
+    }
+    let options = watcher::page_options(printer);
+    let mut text = format!("run {run_id}, decided again with {}\n", args.what_if.join(", "));
+    let mut iteration = None;
+    for decision in decisions.iter().filter(wanted) {
+        if iteration != Some(decision.iteration) {
+            iteration = Some(decision.iteration);
+            _ = writeln!(text, "\niteration {}", decision.iteration);
+        }
+        let (before, after) =
+            (options.fit(&decision.before, LONGEST_LINE), options.fit(&decision.after, LONGEST_LINE));
+        if decision.differs {
+            let line = format!("  {}: was {before}", decision.what.as_str());
+            _ = writeln!(
+                text,
+                "{line}\n    {}",
+                options.paint(Tone::Warn, &format!("would have been {after}"))
+            );
+        } else {
+            _ = writeln!(text, "  {}: {after}, as it was", decision.what.as_str());
+        }
+    }
+    let last = if decisions.is_empty() {
+        "this run recorded no decision to make again"
+    } else if decisions.iter().any(|decision| decision.differs) {
+        "from here on the run would have gone another way; what would have followed is not known"
+    } else {
+        "nothing would have been different"
+    };
+    _ = writeln!(text, "\n{last}");
+    printer.data(text.trim_end())?;
+    Ok(Exit::Planned)
+}
+
+/// `NAME=VALUE` of `--what-if`, with the bounds of the settings.
+fn overrides(given: &[String]) -> Result<Overrides, CliError> {
+    const NAMES: &str = "confidence-threshold, carryover-threshold, peer-abort, max-sessions, max-hours, \
+                         max-tokens, max-cost";
+    let mut overrides = Overrides::default();
+    for text in given {
+        let wrong = |what: &str| {
+            CliError::usage(format!("--what-if `{}`: {what}", one_line(text, 60)))
+                .hinted(format!("give NAME=VALUE, where NAME is one of {NAMES}"))
+        };
+        let (name, value) = text.split_once('=').ok_or_else(|| wrong("it has no ="))?;
+        let name = name.trim().trim_start_matches("--");
+        let number = parse_number(value.trim()).map_err(|_| wrong("the value is not a number"))?;
+        if number < 0.0 {
+            return Err(wrong("the value is below 0"));
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "`as` stops at the bounds"
+        )]
+        match name {
+            "confidence-threshold" => overrides.confidence_threshold = Some(number),
+            "carryover-threshold" => overrides.carryover_threshold = Some(number),
+            "peer-abort" => overrides.peer_abort = Some(number as u32),
+            "max-sessions" => overrides.max_sessions = Some(number as u32),
+            "max-hours" => overrides.max_hours = Some(number),
+            "max-tokens" => overrides.max_tokens = Some(number as u64),
+            "max-cost" => overrides.max_cost_usd = Some(number),
+            _ => return Err(wrong("no limit of that name was recorded")),
+        }
+    }
+    Ok(overrides)
 }
 
 /// The entries that are decisions, each with its iteration.

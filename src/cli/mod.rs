@@ -9,15 +9,20 @@ pub mod config;
 mod demo;
 mod doctor;
 mod explain;
+mod history;
+mod logs;
 pub mod man;
 mod next_steps;
 mod outlook;
 mod plan;
 mod remains;
+mod report;
 mod resume;
 mod run;
+mod runs;
 mod start;
 mod status;
+mod stop;
 mod verdict;
 mod watcher;
 
@@ -90,6 +95,10 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             Command::Run(_)
             | Command::Resume(_)
             | Command::Status
+            | Command::Report(_)
+            | Command::Logs(_)
+            | Command::Stop(_)
+            | Command::History(_)
             | Command::Explain(_)
             | Command::Verdict(_)
             | Command::Doctor
@@ -113,7 +122,7 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
     let json = cli.global.json;
     runtime.block_on(async {
         match &cli.command {
-            Some(Command::Demo) => demo::demo(json, printer).await,
+            Some(Command::Demo) => Box::pin(demo::demo(json, printer)).await,
             Some(Command::Doctor) => doctor::doctor(&directory, &flags, json, printer).await,
             Some(Command::Explain(which)) => explain::explain(&directory, which, json, printer).await,
             Some(Command::Verdict(_)) => {
@@ -121,6 +130,10 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
                 verdict::verdict(&directory, &flags, &environment, json, printer).await
             }
             Some(Command::Status) => status::status(&directory, json, printer).await,
+            Some(Command::Report(which)) => report::report(&directory, which, json, printer).await,
+            Some(Command::Logs(which)) => logs::logs(&directory, which, json, printer).await,
+            Some(Command::Stop(how)) => stop::stop(&directory, how, json, printer).await,
+            Some(Command::History(what)) => history::history(&directory, what, &flags, json, printer).await,
             Some(Command::Config { command: ConfigCommand::Show { origin } }) => {
                 let repo = start::repository(&directory).await?;
                 let files = config::Files::locate(&repo.root);
@@ -135,7 +148,7 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             }
             Some(Command::Resume(resume)) => {
                 let events = config::wants_events(cli);
-                resume::resume(&directory, resume, &flags, lossy(argv), events, json, printer).await
+                Box::pin(resume::resume(&directory, resume, &flags, lossy(argv), events, json, printer)).await
             }
             _ => {
                 let request = run::Request {
@@ -147,7 +160,7 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
                     environment: std::env::vars_os().collect(),
                     continued: None,
                 };
-                run::run(request, printer).await
+                Box::pin(run::run(request, printer)).await
             }
         }
     })

@@ -18,7 +18,7 @@ use crate::ui::printer::Printer;
 
 use super::args::{Cli, ResumeArgs};
 use super::run::{Continued, Earlier, Request, RunFile};
-use super::{config, run, start};
+use super::{config, run, runs, start};
 
 pub(super) async fn resume(
     directory: &Path,
@@ -31,7 +31,7 @@ pub(super) async fn resume(
 ) -> Result<Exit, CliError> {
     let repo = start::repository(directory).await?;
     let layout = Layout::new(&repo.root);
-    let run_id = find_run(&layout, args.run.as_deref())?;
+    let run_id = runs::find(&layout, args.run.as_deref())?;
     refuse_running(&layout, &run_id)?;
     let run_dir =
         layout.run(&run_id).ok_or_else(|| CliError::usage(format!("`{run_id}` is not the id of a run")))?;
@@ -74,7 +74,7 @@ pub(super) async fn resume(
         environment: std::env::vars_os().collect(),
         continued: Some(Continued { run_id, file, inherited, earlier: earlier(&replay.entries) }),
     };
-    run::run(request, printer).await
+    Box::pin(run::run(request, printer)).await
 }
 
 fn earlier(entries: &[Entry]) -> Earlier {
@@ -90,27 +90,6 @@ fn earlier(entries: &[Entry]) -> Earlier {
         }
     }
     earlier
-}
-
-/// The run with this id or beginning of an id; the last one by default.
-pub(super) fn find_run(layout: &Layout, wanted: Option<&str>) -> Result<String, CliError> {
-    let ids = layout
-        .run_ids()
-        .map_err(|error| CliError::environment("cannot list the runs of this repository").caused_by(error))?;
-    let Some(wanted) = wanted else {
-        return ids.last().cloned().ok_or_else(|| {
-            CliError::usage("there has been no run here").hinted("start one with `autopilot`")
-        });
-    };
-    let matching: Vec<&String> = ids.iter().filter(|id| id.starts_with(wanted)).collect();
-    match matching.as_slice() {
-        _ if ids.iter().any(|id| id == wanted) => Ok(wanted.to_owned()),
-        [one] => Ok((*one).clone()),
-        [] => Err(CliError::usage(format!("there is no run `{wanted}` here"))
-            .hinted(format!("the last one is {}", ids.last().map_or("none", String::as_str)))),
-        several => Err(CliError::usage(format!("{} runs begin with `{wanted}`", several.len()))
-            .hinted(format!("for instance {}", several[0]))),
-    }
 }
 
 fn refuse_running(layout: &Layout, run_id: &str) -> Result<(), CliError> {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::core::autonomy::Autonomy;
 use crate::core::outcome::Class;
-use crate::core::published::{Entry, RunEvent};
+use crate::core::published::RunEvent;
 use crate::core::recovery::Policy;
 use crate::core::run::{Chain, Inherited, Limits};
 use crate::core::signals::Signals;
@@ -22,7 +22,6 @@ use crate::error::{CliError, ErrorKind};
 use crate::git;
 use crate::journal::autopilot_record::{AutopilotRecord, Heal, SCHEMA_VERSION};
 use crate::journal::metrics::store_autopilot;
-use crate::journal::reader::read_journal;
 use crate::journal::writer::Journal;
 use crate::process::{Cookie, ProcessId};
 use crate::report::RunSummary;
@@ -34,9 +33,11 @@ use crate::state::layout::{Layout, RunDir};
 use crate::state::lock::{Acquired, Holder, LockError, RunLock};
 use crate::state::run_id;
 use crate::ui::printer::{Level, Printer};
+use crate::ui::text::plural;
 
+use super::runs::Depth;
 use super::watcher::{self, Watcher};
-use super::{config, next_steps, plan, remains, start};
+use super::{config, history, next_steps, plan, remains, runs, start};
 
 /// A run as the command line asks for it.
 pub(super) struct Request {
@@ -213,7 +214,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         say(RunEvent::Warning { text }, &mut journal);
     }
 
-    let driven = driver::drive(&setup, &mut journal, &mut lock, &mut watcher).await;
+    let driven = Box::pin(driver::drive(&setup, &mut journal, &mut lock, &mut watcher)).await;
     let ended = match driven {
         Ok(ended) => ended,
         Err(error) => {
@@ -222,7 +223,19 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
             return Err(CliError::from_error(ErrorKind::Unexpected, error));
         }
     };
-    let exit = conclude(&setup, &settings, &ended, earlier, journal, &mut watcher, request.json, printer);
+    let commit_url = Box::pin(runs::commit_url(&setup.repo)).await;
+    let exit = conclude(
+        &setup,
+        &settings,
+        &ended,
+        earlier,
+        commit_url,
+        journal,
+        &mut watcher,
+        request.json,
+        printer,
+    );
+    forget_old_runs(&setup.layout, &settings, printer);
     if let Err(error) = lock.release() {
         printer.warn(&error.to_string());
     }
@@ -427,6 +440,7 @@ fn conclude(
     settings: &Settings,
     ended: &Ended,
     earlier: Earlier,
+    commit_url: Option<String>,
     mut journal: Journal,
     watcher: &mut Watcher<'_>,
     json: bool,
@@ -482,17 +496,22 @@ fn conclude(
         );
         exit = Exit::Environment;
     }
-    let entries: Vec<Entry> = match read_journal(&setup.run_dir.events()) {
-        Ok(replay) => replay.entries,
+    let mut summary = match runs::summary(&setup.layout, &setup.run_id, Depth::Whole) {
+        Ok(summary) => summary,
         Err(error) => {
             printer.warn(&format!("the journal cannot be read back: {error}"));
-            Vec::new()
+            RunSummary::default()
         }
     };
-    let summary = RunSummary::from_entries(&entries);
-    let markdown = summary.to_markdown();
-    if let Err(error) = atomic::replace(&setup.run_dir.report(), markdown.as_bytes(), atomic::PRIVATE_FILE) {
-        printer.warn(&error.to_string());
+    summary.commit_url = commit_url;
+    let pages = [
+        (setup.run_dir.report(), summary.to_markdown()),
+        (setup.run_dir.report_page(), summary.to_html(&jiff::tz::TimeZone::system())),
+    ];
+    for (path, text) in pages {
+        if let Err(error) = atomic::replace(&path, text.as_bytes(), atomic::PRIVATE_FILE) {
+            printer.warn(&error.to_string());
+        }
     }
     printer.say("");
     printer.say(summary.to_text(&watcher::text_options(printer)).trim_end());
@@ -505,6 +524,26 @@ fn conclude(
         printer.data(&summary.to_json())?;
     }
     Ok(exit)
+}
+
+/// The folders of runs beyond what the settings keep. The run that just ended is the newest one, and stays.
+fn forget_old_runs(layout: &Layout, settings: &Settings, printer: &Printer) {
+    let rule = history::Rule::new(settings.safety.keep_runs, settings.safety.keep_size);
+    match history::prune(layout, rule) {
+        Ok((removed, failed)) => {
+            if !removed.is_empty() {
+                let count = u64::try_from(removed.len()).unwrap_or(u64::MAX);
+                printer.detail(&format!(
+                    "removed the folders of {} (keep-runs, keep-size)",
+                    plural(count, "old run")
+                ));
+            }
+            for text in failed {
+                printer.warn(&text);
+            }
+        }
+        Err(error) => printer.warn(&format!("old runs cannot be looked over: {error}")),
+    }
 }
 
 fn record(

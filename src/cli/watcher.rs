@@ -88,8 +88,38 @@ pub(super) fn text_options(printer: &Printer) -> TextOptions {
     options
 }
 
+/// Width of a page that goes to a file.
+const PAGE_COLUMNS: usize = 100;
+
+/// How a page for people is laid out on stdout.
+pub(super) fn page_options(printer: &Printer) -> TextOptions {
+    let mut options = text_options(printer);
+    options.colour = printer.data_has_color();
+    options.width = columns(rustix::stdio::stdout()).unwrap_or(PAGE_COLUMNS);
+    options
+}
+
+/// How a log for people is laid out on stdout.
+pub(super) fn log_options(printer: &Printer) -> TextOptions {
+    let mut options = page_options(printer);
+    options.width = columns(rustix::stdio::stdout()).unwrap_or(LOG_COLUMNS);
+    options
+}
+
+/// How a page for people is laid out in a file.
+pub(super) fn file_options() -> TextOptions {
+    let mut options = TextOptions::log();
+    options.time_zone = jiff::tz::TimeZone::system();
+    options.width = PAGE_COLUMNS;
+    options
+}
+
 fn terminal_columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok()?;
+    columns(rustix::stdio::stderr())
+}
+
+fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col >= 20).then(|| usize::from(size.ws_col))
 }
 

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::fact::{ModelUsage, TurnResult, UsageByModel};
-use super::published::Tokens;
+use super::published::{ModelSpend, Tokens};
 
 /// Tokens and dollars added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -27,6 +27,11 @@ pub struct Spend {
 }
 
 impl Spend {
+    /// A conversation that has not begun.
+    fn nothing() -> Self {
+        Spend { cost_usd: Some(0.0), ..Spend::default() }
+    }
+
     fn add(&mut self, other: Spend) {
         self.tokens = sum(self.tokens, other.tokens);
         self.cost_usd = match (self.cost_usd, other.cost_usd) {
@@ -41,8 +46,12 @@ impl Spend {
 pub struct Ledger {
     run: Spend,
     session: Spend,
+    /// The session by model, as far as results said it.
+    by_model: BTreeMap<String, Spend>,
     /// Last running totals known, by conversation.
     totals: HashMap<String, Spend>,
+    /// The same by model.
+    models: HashMap<String, UsageByModel>,
     /// Estimates of the attempt that runs now, by message.
     open: BTreeMap<String, Tokens>,
     /// Tokens charged since the turn began.
@@ -68,6 +77,7 @@ impl Ledger {
     /// A session begins.
     pub fn begin_session(&mut self) {
         self.session = Spend::default();
+        self.by_model.clear();
     }
 
     /// A turn begins.
@@ -79,8 +89,8 @@ impl Ledger {
     pub fn begin_attempt(&mut self, session_id: &str, resume: bool) {
         self.open.clear();
         if !resume {
-            let nothing = Spend { cost_usd: Some(0.0), ..Spend::default() };
-            self.totals.insert(session_id.to_owned(), nothing);
+            self.totals.insert(session_id.to_owned(), Spend::nothing());
+            self.models.remove(session_id);
         }
     }
 
@@ -96,6 +106,13 @@ impl Ledger {
     /// A result came for this conversation.
     pub fn settle(&mut self, session_id: &str, result: &TurnResult) {
         let known = self.totals.get(session_id).copied();
+        // A conversation that was taken up from an earlier process is not known by model: nothing is made up.
+        let known_models = self.models.get(session_id);
+        if known.is_none_or(|known| known == Spend::nothing()) || known_models.is_some() {
+            for (model, spend) in by_model(result, known_models) {
+                self.by_model.entry(model).or_default().add(spend);
+            }
+        }
         let tokens_added = result
             .usage_since_last_result
             .as_ref()
@@ -133,6 +150,7 @@ impl Ledger {
         let entry = self.totals.entry(session_id.to_owned()).or_default();
         if let Some(total) = &result.model_usage {
             entry.tokens = total_of(total).tokens;
+            self.models.insert(session_id.to_owned(), total.clone());
         }
         if total_cost.is_some() {
             entry.cost_usd = total_cost;
@@ -182,6 +200,20 @@ impl Ledger {
         self.session
     }
 
+    /// The same by model, most output first, as far as results named the models: what is only estimated has no
+    /// model, so the sum may be less than [`Ledger::session`].
+    #[must_use]
+    pub fn session_by_model(&self) -> Vec<ModelSpend> {
+        let of = |(model, spend): (&String, &Spend)| ModelSpend {
+            model: model.clone(),
+            tokens: spend.tokens,
+            cost_usd: spend.cost_usd,
+        };
+        let mut list: Vec<ModelSpend> = self.by_model.iter().map(of).collect();
+        list.sort_by_key(|spend| std::cmp::Reverse(spend.tokens.output));
+        list
+    }
+
     fn open_estimate(&self) -> Spend {
         Spend { tokens: self.open.values().copied().fold(Tokens::default(), sum), cost_usd: None }
     }
@@ -216,6 +248,32 @@ fn total_of(usage: &UsageByModel) -> Spend {
         spend.add(Spend { tokens: *tokens, cost_usd: finite(*cost_usd) });
     }
     spend
+}
+
+/// What a result adds, by model: the exact addition, else the difference to the last totals known.
+fn by_model(result: &TurnResult, before: Option<&UsageByModel>) -> Vec<(String, Spend)> {
+    let own = |usage: &ModelUsage| Spend { tokens: usage.tokens, cost_usd: finite(usage.cost_usd) };
+    if let Some(added) = &result.usage_since_last_result {
+        return added.iter().map(|(model, usage)| (model.clone(), own(usage))).collect();
+    }
+    let Some(totals) = &result.model_usage else { return Vec::new() };
+    let added = totals.iter().map(|(model, usage)| {
+        let total = own(usage);
+        let spend = match before.and_then(|before| before.get(model)).map(own) {
+            None => total,
+            Some(before) => {
+                let cost_usd = match (total.cost_usd, before.cost_usd) {
+                    (Some(total), Some(before)) if total >= before => Some(total - before),
+                    (total, _) => total,
+                };
+                Spend { cost_usd, ..difference(total, before) }
+            }
+        };
+        (model.clone(), spend)
+    });
+    let something =
+        |spend: &Spend| spend.tokens != Tokens::default() || spend.cost_usd.is_some_and(|cost| cost > 0.0);
+    added.filter(|(_, spend)| something(spend)).collect()
 }
 
 /// What was added between two running totals; a total that went down is a new count.
@@ -281,6 +339,36 @@ mod tests {
         check(&[result(Some(1.0), Some(10), Some(10)), result(Some(1.5), Some(900), Some(5))], 15, Some(1.5));
         // An older CLI counts by process: its total falls back.
         check(&[result(Some(0.25), Some(10), None), result(Some(0.03), Some(4), None)], 14, Some(0.28));
+    }
+
+    #[test]
+    fn models_of_a_session_add_up_once() {
+        let both = |opus, haiku| {
+            let usage = |output, cost_usd| ModelUsage {
+                tokens: Tokens { output, ..Tokens::default() },
+                cost_usd: Some(cost_usd),
+            };
+            let models = BTreeMap::from([
+                ("opus".to_owned(), usage(opus, 0.5)),
+                ("haiku".to_owned(), usage(haiku, 0.1)),
+            ]);
+            TurnResult { model_usage: Some(models), ..TurnResult::default() }
+        };
+        let mut ledger = Ledger::default();
+        ledger.begin_session();
+        ledger.begin_attempt("id", false);
+        ledger.settle("id", &both(10, 40));
+        ledger.settle("id", &both(90, 40));
+        let models = ledger.session_by_model();
+        let told: Vec<_> = models.iter().map(|m| (m.model.as_str(), m.tokens.output)).collect();
+        assert_eq!(told, [("opus", 90), ("haiku", 40)]);
+        // The next session of the same conversation counts what it adds.
+        ledger.begin_session();
+        ledger.begin_attempt("id", true);
+        ledger.settle("id", &both(100, 40));
+        let models = ledger.session_by_model();
+        assert_eq!(models.len(), 1);
+        assert_eq!((models[0].model.as_str(), models[0].tokens.output), ("opus", 10));
     }
 
     #[test]

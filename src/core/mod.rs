@@ -43,3 +43,4 @@ pub mod time;
 pub mod transcript_digest;
 mod turn;
 mod usage;
+pub mod what_if;

@@ -168,6 +168,17 @@ pub struct Tokens {
     pub cache_creation: u64,
 }
 
+/// What one model used in a session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelSpend {
+    /// Its name, as the CLI gives it.
+    pub model: String,
+    /// Tokens.
+    pub tokens: Tokens,
+    /// API-equivalent dollars, when known.
+    pub cost_usd: Option<f64>,
+}
+
 /// What git says a session did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
@@ -665,6 +676,9 @@ pub enum RunEvent {
         tasks: Option<TaskOutcome>,
         /// Tokens of the session.
         tokens: Tokens,
+        /// The same by model, as far as known: without what was only estimated.
+        #[serde(default)]
+        models: Vec<ModelSpend>,
         /// Dollars of the session, when known.
         cost_usd: Option<f64>,
         /// Seconds it took.

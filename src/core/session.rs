@@ -500,6 +500,7 @@ impl Session {
             verification: self.verification.clone(),
             tasks: self.tasks.clone(),
             tokens: spend.tokens,
+            models: shared.books.ledger.session_by_model(),
             cost_usd: spend.cost_usd,
             seconds: duration.as_secs_f64(),
             turns: self.turns,

@@ -1,5 +1,7 @@
 //! The exit codes: one table, from which `--help`, the manual page and the README are made (design §3).
 //!
+//! 6 and 7 are answers of `status` and `stop`; no run ends with them.
+//!
 //! A caller (cron, a CI job) tells by the code alone whether a person is needed: 0 is a planned end, 10 to 15
 //! say that the run stopped itself, 20 to 24 that nothing goes on before a person has acted.
 
@@ -25,6 +27,10 @@ pub enum Exit {
     VerdictNo = 4,
     /// Another autopilot or a Claude session holds the repository.
     AlreadyRunning = 5,
+    /// `status`, `stop`: no run goes on here.
+    NotRunning = 6,
+    /// `status`: the last run died without a word.
+    Died = 7,
     /// `low-confidence-fallback`.
     LowConfidence = 10,
     /// `resource-overload`.
@@ -55,13 +61,15 @@ pub enum Exit {
 
 impl Exit {
     /// All codes, in order.
-    pub const ALL: [Exit; 19] = [
+    pub const ALL: [Exit; 21] = [
         Exit::Planned,
         Exit::Unexpected,
         Exit::Usage,
         Exit::ManualFallback,
         Exit::VerdictNo,
         Exit::AlreadyRunning,
+        Exit::NotRunning,
+        Exit::Died,
         Exit::LowConfidence,
         Exit::ResourceOverload,
         Exit::Stall,
@@ -93,6 +101,8 @@ impl Exit {
             Exit::ManualFallback => "manual-fallback",
             Exit::VerdictNo => "verdict-no",
             Exit::AlreadyRunning => "already-running",
+            Exit::NotRunning => "not-running",
+            Exit::Died => "died",
             Exit::LowConfidence => "low-confidence-fallback",
             Exit::ResourceOverload => "resource-overload",
             Exit::Stall => "stall-timeout",
@@ -123,6 +133,8 @@ impl Exit {
             Exit::AlreadyRunning => {
                 "another autopilot or a Claude session holds this repository, or this one runs inside a run"
             }
+            Exit::NotRunning => "`status` and `stop`: no run goes on here",
+            Exit::Died => "`status`: the last run died without a word",
             Exit::LowConfidence => "not sure enough what to do next after the first session",
             Exit::ResourceOverload => "the machine is short of resources and many peers run",
             Exit::Stall => "a session hung and could not be healed",

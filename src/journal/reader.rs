@@ -5,14 +5,20 @@
 //! - A line of a newer [`FORMAT`] is refused: its events may mean something else, and a wrong replay is
 //!   worse than none.
 //!
+//! A journal can be long (a night of retries is 200,000 events), and most of it does not matter to most readers:
+//! [`skim_journal`] reads only the events that are asked for, counts the others by type, and holds one piece of
+//! the file at a time.
+//!
 //! Journals of every version that ever shipped stay readable: `fixtures/journal/v1` is pinned by a test. A
 //! field added to an event later must therefore be an `Option` or have a default.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use memchr::memrchr;
+use jiff::Timestamp;
+use memchr::{memchr, memmem, memrchr};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -74,6 +80,130 @@ pub fn read_journal(path: &Path) -> Result<Replay, ReadError> {
     Ok(replay)
 }
 
+/// What a journal holds of some types of events.
+#[derive(Debug, Default, PartialEq)]
+pub struct Skim {
+    /// The events that were asked for, and what was wrong with the file.
+    pub replay: Replay,
+    /// The others, by type.
+    pub skipped: BTreeMap<String, u64>,
+    /// When the last event was, of whatever type.
+    pub last_at: Option<Timestamp>,
+}
+
+/// Bytes of a journal that are held at a time, unless a line is longer.
+const PIECE: usize = 256 * 1024;
+
+/// Reads the events whose type is `wanted`. Of the others only the beginning is looked at, so what is wrong
+/// behind it goes unnoticed.
+pub fn skim_journal(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Skim, ReadError> {
+    let mut file = File::open(path).map_err(FileError::at("open", path))?;
+    let mut skim = Skim::default();
+    let mut piece = vec![0; PIECE];
+    let mut held = 0;
+    let mut last = String::new();
+    loop {
+        if held == piece.len() {
+            piece.resize(piece.len() * 2, 0);
+        }
+        let count = match file.read(&mut piece[held..]) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(FileError::at("read", path)(error).into()),
+        };
+        // What was held has no newline.
+        let Some(newline) = memrchr(b'\n', &piece[held..held + count]) else {
+            held += count;
+            continue;
+        };
+        let whole = held + newline + 1;
+        for line in lines::split(&piece[..whole]) {
+            skim.take(line, path, &wanted, &mut last)?;
+        }
+        piece.copy_within(whole..held + count, 0);
+        held = held + count - whole;
+    }
+    if held > 0 {
+        let bad = skim.replay.bad_lines;
+        skim.take(&piece[..held], path, &wanted, &mut last)?;
+        if skim.replay.bad_lines > bad {
+            (skim.replay.bad_lines, skim.replay.torn_tail) = (bad, true);
+        }
+    }
+    skim.last_at = last.parse().ok().or(skim.last_at);
+    Ok(skim)
+}
+
+impl Skim {
+    /// Reads one line; `last` is the time of the last event that was passed over behind those that were read.
+    fn take(
+        &mut self,
+        line: &[u8],
+        path: &Path,
+        wanted: &impl Fn(&str) -> bool,
+        last: &mut String,
+    ) -> Result<(), ReadError> {
+        if let Some(header) = Header::read(line)
+            && !wanted(header.kind)
+        {
+            self.replay.last_seq = self.replay.last_seq.max(Some(header.seq));
+            // Read once, at the end: most of these are not the last one.
+            last.clear();
+            last.push_str(header.at);
+            match self.skipped.get_mut(header.kind) {
+                Some(count) => *count += 1,
+                None => drop(self.skipped.insert(header.kind.to_owned(), 1)),
+            }
+            return Ok(());
+        }
+        let known = self.replay.entries.len();
+        self.replay.take(line, path)?;
+        if let Some(entry) = self.replay.entries.get(known) {
+            self.last_at = Some(entry.at);
+            last.clear();
+        }
+        Ok(())
+    }
+}
+
+/// The beginning of a line as [`super::writer`] writes it.
+struct Header<'l> {
+    seq: u64,
+    at: &'l str,
+    kind: &'l str,
+    /// The event, with its braces.
+    event: &'l [u8],
+}
+
+impl<'l> Header<'l> {
+    /// `None`: written by something else, of another version, or damaged; then it is to be read in full.
+    fn read(line: &'l [u8]) -> Option<Header<'l>> {
+        const VERSION: &[u8] = b"{\"v\":1,\"seq\":";
+        let line = line.trim_ascii();
+        let rest = line.strip_prefix(VERSION)?.strip_suffix(b"}")?;
+        if !rest.ends_with(b"}") {
+            return None;
+        }
+        let digits =
+            rest.iter().position(|byte| !byte.is_ascii_digit()).filter(|digits| (1..20).contains(digits))?;
+        let (seq, rest) = rest.split_at(digits);
+        let seq = seq.iter().fold(0_u64, |seq, digit| seq * 10 + u64::from(digit - b'0'));
+        let rest = rest.strip_prefix(b",\"at\":\"")?;
+        let quote = memchr(b'"', rest.get(..40.min(rest.len()))?)?;
+        let (at, rest) = rest.split_at(quote);
+        let event = rest.strip_prefix(b"\",\"event\":")?;
+        let kind = event.strip_prefix(b"{\"type\":\"")?;
+        let quote = memchr(b'"', kind.get(..64.min(kind.len()))?)?;
+        Some(Header {
+            seq,
+            at: std::str::from_utf8(at).ok()?,
+            kind: std::str::from_utf8(&kind[..quote]).ok()?,
+            event,
+        })
+    }
+}
+
 /// Reads a journal while it is written (`logs -f`): every [`Follower::poll`] gives what is new, whole lines
 /// only.
 #[derive(Debug)]
@@ -118,7 +248,7 @@ impl Replay {
         struct Envelope<'a> {
             v: u32,
             seq: u64,
-            at: jiff::Timestamp,
+            at: Timestamp,
             #[serde(borrow)]
             event: &'a RawValue,
         }
@@ -128,6 +258,14 @@ impl Replay {
         }
         let line = line.trim_ascii();
         if line.is_empty() {
+            return Ok(true);
+        }
+        // What we wrote ourselves is read in one pass.
+        if let Some(Header { seq, at, event, .. }) = Header::read(line)
+            && let (Ok(at), Ok(event)) = (at.parse(), serde_json::from_slice::<RunEvent>(event))
+        {
+            self.last_seq = self.last_seq.max(Some(seq));
+            self.entries.push(Entry { v: FORMAT, seq, at, event });
             return Ok(true);
         }
         if let Ok(Version { v }) = serde_json::from_slice(line)
@@ -154,6 +292,23 @@ impl Replay {
         }
         Ok(true)
     }
+}
+
+/// Whether a journal has its last event: the run is over. Looks at the end of the file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn has_ended(path: &Path) -> io::Result<bool> {
+    const END: &[u8] = br#""type":"run_ended""#;
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(PIECE as u64)))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    Ok(lines::split(&tail).any(|line| {
+        Header::read(line).is_some_and(|header| header.kind == "run_ended")
+            || (memmem::find(line, END).is_some() && line.trim_ascii().ends_with(b"}}"))
+    }))
 }
 
 /// Whether an error only says that there is no journal.
@@ -208,6 +363,50 @@ mod tests {
             assert!(matches!(error, ReadError::Newer { .. }));
             assert!(error.to_string().contains("newer autopilot") && !is_missing(&error), "{error}");
         }
+    }
+
+    #[test]
+    fn skimming_reads_what_is_asked_for_and_counts_the_rest() {
+        let line = |seq: u32, event: &str| {
+            format!("{{\"v\":1,\"seq\":{seq},\"at\":\"2026-04-25T08:42:{seq:02}Z\",\"event\":{event}}}\n")
+        };
+        let retry = r#"{"type":"api_retry","attempt":1,"max_retries":9,"status":529,"error":null}"#;
+        let text = [
+            line(0, r#"{"type":"warning","text":"a"}"#),
+            line(1, retry),
+            "nonsense\n".to_owned(),
+            line(2, retry),
+            // Another order of the fields.
+            r#"{"seq":3,"v":1,"at":"2026-04-25T08:42:03Z","event":{"text":"b","type":"warning"}}"#.to_owned()
+                + "\n",
+            line(4, r#"{"type":"moon_phase"}"#),
+            line(5, retry),
+            line(6, retry)[..70].to_owned(),
+        ]
+        .concat();
+        let skim = skim_journal(file_with(text.as_bytes()).path(), |kind| kind == "warning").unwrap();
+        let seen: Vec<_> = skim.replay.entries.iter().map(|entry| entry.seq).collect();
+        assert_eq!(seen, [0, 3]);
+        assert_eq!((skim.replay.bad_lines, skim.replay.torn_tail, skim.replay.last_seq), (1, true, Some(5)));
+        assert_eq!((skim.skipped["api_retry"], skim.skipped["moon_phase"]), (3, 1));
+        assert_eq!(skim.last_at.unwrap().to_string(), "2026-04-25T08:42:05Z");
+    }
+
+    #[test]
+    fn skimming_all_is_reading() {
+        for name in ["events.jsonl", "killed.jsonl", "night.jsonl"] {
+            let skim = skim_journal(&fixture(name), |_| true).unwrap();
+            assert_eq!(skim.replay, read_journal(&fixture(name)).unwrap(), "{name}");
+            assert!(skim.skipped.is_empty());
+        }
+    }
+
+    #[test]
+    fn lines_longer_than_a_piece_are_skimmed() {
+        let long = GOOD.replace("\"w\"", &format!("\"{}\"", "x".repeat(3 * PIECE)));
+        let text = format!("{GOOD}\n{long}\n{GOOD}\n{long}");
+        let skim = skim_journal(file_with(text.as_bytes()).path(), |_| true).unwrap();
+        assert_eq!((skim.replay.entries.len(), skim.replay.torn_tail), (4, false));
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub use exit::Exit;
 pub use id::{Description, ProcessId, describe, is_alive};
 pub use orphans::{Orphan, orphans, sweep_orphans};
 pub use reaper::{become_subreaper, reap_adopted};
-pub use signal::Signal;
+pub use signal::{Request, SendError, Signal, ask};
 pub use spawn::{Child, Cookie, SpawnError, SpawnSpec, spawn};
 pub use stop::{
     FirstStep, Graces, Ladder, Recipient, Sent, StopReport, Survivor, SweepReport, Swept, WhyAlive, stop,

@@ -41,15 +41,43 @@ impl fmt::Display for Signal {
 
 /// Why a signal did not arrive.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SendError {
+pub enum SendError {
+    /// A pid that must never be signalled.
     #[error("refused to signal pid {0}: ourselves, our own group or the system")]
     Refused(u32),
+    /// Nobody has that identity any more.
     #[error("the process is gone")]
     Gone,
+    /// It belongs to somebody else.
     #[error("not permitted")]
     NotPermitted,
+    /// Something else.
     #[error(transparent)]
     Other(io::Error),
+}
+
+/// What another process is asked for by signal (`autopilot stop`). Unlike SIGINT and SIGTERM these do not count:
+/// asked twice is asked once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// SIGUSR1: finish the session, then stop.
+    Finish,
+    /// SIGUSR2: interrupt the turn, record, stop.
+    End,
+}
+
+/// Asks that very process, or nobody.
+///
+/// # Errors
+/// It is gone, or it may not be signalled.
+pub fn ask(id: ProcessId, request: Request) -> Result<(), SendError> {
+    send_raw(
+        id,
+        match request {
+            Request::Finish => RawSignal::USR1,
+            Request::End => RawSignal::USR2,
+        },
+    )
 }
 
 impl From<Errno> for SendError {
@@ -64,6 +92,10 @@ impl From<Errno> for SendError {
 
 /// Signals that very process, or nobody.
 pub(super) fn send(id: ProcessId, signal: Signal) -> Result<(), SendError> {
+    send_raw(id, signal.raw())
+}
+
+fn send_raw(id: ProcessId, signal: RawSignal) -> Result<(), SendError> {
     let pid = guarded(id.pid)?;
     #[cfg(target_os = "linux")]
     {
@@ -71,7 +103,7 @@ pub(super) fn send(id: ProcessId, signal: Signal) -> Result<(), SendError> {
         match pidfd_open(pid, PidfdFlags::empty()) {
             // The descriptor names one process for ever, so the start time compared *after* opening it is its
             // own.
-            Ok(pidfd) if is_alive(&id) => return Ok(pidfd_send_signal(pidfd, signal.raw())?),
+            Ok(pidfd) if is_alive(&id) => return Ok(pidfd_send_signal(pidfd, signal)?),
             Ok(_) | Err(Errno::SRCH | Errno::INVAL) => return Err(SendError::Gone),
             // Kernels before 5.3 and some sandboxes: the check and the signal are then two steps, as
             // everywhere else.
@@ -79,7 +111,7 @@ pub(super) fn send(id: ProcessId, signal: Signal) -> Result<(), SendError> {
             Err(other) => return Err(other.into()),
         }
     }
-    if is_alive(&id) { Ok(kill_process(pid, signal.raw())?) } else { Err(SendError::Gone) }
+    if is_alive(&id) { Ok(kill_process(pid, signal)?) } else { Err(SendError::Gone) }
 }
 
 /// Signals a child of ours. The caller holds it unreaped, so its pid cannot belong to anybody else.

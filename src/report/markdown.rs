@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use super::text::{cells, cost, heads, output, remarks, short_oid, totals};
 use super::{RunSummary, SessionSummary};
 use crate::core::published::peer_words;
-use crate::ui::text::{instant, one_line, plural, span};
+use crate::ui::text::{count, dollars, instant, one_line, plural, span};
 
 /// Longest piece of foreign text.
 const MAX_TEXT: usize = 400;
@@ -26,8 +26,19 @@ pub(super) fn report(summary: &RunSummary) -> String {
     if let Some(detail) = &summary.detail {
         _ = writeln!(out, "{}\n", escape(detail));
     }
+    if let Some(damage) = &summary.damage {
+        _ = writeln!(out, "warning: {}\n", escape(damage));
+    }
     facts(&mut out, summary);
 
+    let decide = summary.to_decide();
+    if !decide.is_empty() {
+        _ = writeln!(out, "## To decide\n");
+        for text in decide {
+            _ = writeln!(out, "- {}", escape(&text));
+        }
+        out.push('\n');
+    }
     _ = writeln!(out, "## Sessions\n");
     if summary.sessions.is_empty() {
         _ = writeln!(out, "No session was started.\n");
@@ -42,7 +53,7 @@ pub(super) fn report(summary: &RunSummary) -> String {
             _ = writeln!(out, "{}\n", escape(&line));
         }
         for session in &summary.sessions {
-            details(&mut out, session);
+            details(&mut out, summary, session);
         }
     }
     if !summary.heals.is_empty() {
@@ -115,19 +126,33 @@ fn facts(out: &mut String, summary: &RunSummary) {
     out.push('\n');
 }
 
-fn details(out: &mut String, session: &SessionSummary) {
+fn details(out: &mut String, summary: &RunSummary, session: &SessionSummary) {
     _ = writeln!(out, "### Session {} ({})\n", session.iteration, escape(&session.session_id));
     for (_, remark) in remarks(session) {
         _ = writeln!(out, "- {}", escape(&remark));
     }
     if let Some(work) = session.end.as_ref().and_then(|end| end.work.as_ref()) {
         for commit in &work.commits {
-            _ = writeln!(out, "- `{}` {}", short_oid(&commit.oid), escape(&commit.subject));
+            let oid = format!("`{}`", short_oid(&commit.oid));
+            let oid = summary.commit_link(&commit.oid).map_or(oid.clone(), |link| format!("[{oid}]({link})"));
+            _ = writeln!(out, "- {oid} {}", escape(&commit.subject));
         }
         let listed = u64::try_from(work.commits.len()).unwrap_or(u64::MAX);
         if work.commits_total > listed {
             _ = writeln!(out, "- and {}", plural(work.commits_total - listed, "more commit"));
         }
+    }
+    if let Some(end) = session.end.as_ref().filter(|end| !end.models.is_empty()) {
+        let models: Vec<String> = end
+            .models
+            .iter()
+            .map(|spend| {
+                let cost =
+                    spend.cost_usd.map(|cost| format!(", {}", dollars(Some(cost)))).unwrap_or_default();
+                format!("{} ({} output tokens{cost})", spend.model, count(spend.tokens.output))
+            })
+            .collect();
+        _ = writeln!(out, "- models: {}", escape(&models.join("; ")));
     }
     if session.end.is_none() {
         _ = writeln!(out, "- not finished, as far as the journal tells");
@@ -136,7 +161,7 @@ fn details(out: &mut String, session: &SessionSummary) {
 }
 
 /// Foreign text as one line without effect in Markdown.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in one_line(text, MAX_TEXT).chars() {
         if matches!(c, '\\' | '`' | '*' | '[' | ']' | '<' | '>' | '|' | '#' | '~' | '&' | '!') {

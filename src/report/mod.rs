@@ -1,4 +1,5 @@
-//! What a run came to: folded from its journal, told as text, Markdown or JSON.
+//! What a run came to: folded from its journal, told as text, Markdown, JSON, HTML or
+//! `JUnit` XML.
 //!
 //! [`RunSummary`] folds [`Entry`]s in any state of completeness: the journal of a run that goes on, of one
 //! that was killed, or one with lines missing gives the summary of what is known. A value that was not
@@ -8,8 +9,16 @@
 //! The JSON document is the summary itself: fields are only ever added, and a change of meaning raises
 //! [`SCHEMA_VERSION`].
 
+pub mod course;
+mod decide;
+mod html;
+mod junit;
 mod markdown;
+mod record;
+mod skim;
+pub mod span;
 mod text;
+mod words;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -17,10 +26,13 @@ use serde::Serialize;
 use crate::core::kill_switch::KillSwitch;
 use crate::core::mode::Mode;
 use crate::core::outcome::Class;
-use crate::core::published::{Entry, PeerSession, RunEvent, TaskOutcome, Tokens, Verification, Work};
-use crate::error::exit::Exit;
-use crate::ui::text::{TextOptions, known_cost};
+use crate::core::published::{
+    Entry, ModelSpend, PeerSession, RunEvent, TaskOutcome, Tokens, Verification, Work,
+};
+use crate::ui::text::known_cost;
 use crate::ui::words::measured_tokens;
+
+use course::Course;
 
 /// Version of the JSON document.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -104,11 +116,35 @@ pub struct RunSummary {
     pub api_retries: u64,
     /// Warnings, each once.
     pub warnings: Vec<String>,
+    /// Questions that sessions were blocked on, in order.
+    pub questions: Vec<Question>,
     /// What a person does next, most useful first.
     pub next: Vec<String>,
+    /// What a person must decide or look at, most urgent first; filled by [`RunSummary::to_json`].
+    pub decide: Vec<String>,
+    /// Beginning of the web address of a commit, its id follows; `None` = the forge is not known. Not from the
+    /// journal: whoever knows the remotes sets it.
+    pub commit_url: Option<String>,
+    /// What of the journal could not be read; `None` = all of it was. Set by whoever reads it.
+    pub damage: Option<String>,
+    /// What happened when.
+    pub course: Course,
     /// Seconds before the part that goes on now.
     #[serde(skip)]
-    seconds_before: Option<f64>,
+    pub(crate) seconds_before: Option<f64>,
+}
+
+/// A question a session was blocked on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Question {
+    /// When it was asked.
+    pub at: Timestamp,
+    /// Id of the conversation.
+    pub session_id: String,
+    /// The question.
+    pub question: String,
+    /// What was answered for the person; `None` = nothing.
+    pub answer: Option<String>,
 }
 
 /// Budgets of a run.
@@ -162,6 +198,8 @@ pub struct SessionEnd {
     pub tasks: Option<TaskOutcome>,
     /// Tokens; `None` = unknown.
     pub tokens: Option<Tokens>,
+    /// The same by model, most output first, as far as known.
+    pub models: Vec<ModelSpend>,
     /// Dollars; `None` = unknown.
     pub cost_usd: Option<f64>,
     /// Seconds it took.
@@ -243,6 +281,7 @@ impl RunSummary {
             let seconds = at.duration_since(part).as_secs_f64();
             self.seconds = before.filter(|_| seconds >= 0.0).map(|before| before + seconds);
         }
+        self.course.apply(at, &entry.event);
         match &entry.event {
             RunEvent::RunStarted {
                 run_id,
@@ -302,6 +341,17 @@ impl RunSummary {
             }
             RunEvent::PeerWait { peers, until, .. } => self.wait_for_peers(at, peers, *until),
             RunEvent::PeerGone { waited_seconds } => self.peers_waited_for(*waited_seconds),
+            RunEvent::QuestionAsked { session_id, question, .. } => self.questions.push(Question {
+                at,
+                session_id: session_id.clone(),
+                question: question.clone(),
+                answer: None,
+            }),
+            RunEvent::QuestionAnswered { answer, .. } => {
+                if let Some(asked) = self.questions.last_mut() {
+                    asked.answer = Some(answer.clone());
+                }
+            }
             RunEvent::SessionEnded { .. } => self.end_session(&entry.event),
             // More than the sum of sessions that are over: also of those that died with their driver.
             RunEvent::Accounted { tokens, cost_usd, .. } => {
@@ -431,6 +481,7 @@ impl RunSummary {
             verification,
             tasks,
             tokens,
+            models,
             cost_usd,
             seconds,
             turns,
@@ -450,6 +501,7 @@ impl RunSummary {
             verification: verification.clone(),
             tasks: tasks.clone(),
             tokens: measured_tokens(*tokens, *cost_usd, *attempts),
+            models: models.clone(),
             cost_usd: known_cost(*cost_usd),
             seconds: *seconds,
             turns: *turns,
@@ -467,58 +519,6 @@ impl RunSummary {
 
     fn ended(&self) -> impl Iterator<Item = &SessionEnd> {
         self.sessions.iter().filter_map(|session| session.end.as_ref())
-    }
-
-    /// The report for people, with a newline at its end.
-    #[must_use]
-    pub fn to_text(&self, options: &TextOptions) -> String {
-        text::report(self, options)
-    }
-
-    /// The report as Markdown (`report.md`). Times are UTC.
-    #[must_use]
-    pub fn to_markdown(&self) -> String {
-        markdown::report(self)
-    }
-
-    /// The report as one line of JSON (`--json`), with a newline at its end. Numbers that JSON cannot say
-    /// come out as `null`.
-    ///
-    /// # Panics
-    /// Never: every field has a JSON form and every key is a string.
-    #[must_use]
-    pub fn to_json(&self) -> String {
-        let document = RunSummary { next: self.next_steps(), ..self.clone() };
-        let mut json = serde_json::to_string(&document).expect("every field has a JSON form");
-        json.push('\n');
-        json
-    }
-
-    /// What to do next: as the run said, or what helps with one that has no end.
-    #[must_use]
-    pub fn next_steps(&self) -> Vec<String> {
-        if self.outcome != RunOutcome::Unfinished {
-            return self.next.clone();
-        }
-        let run = self.run_id.as_deref().map(|id| format!(" {id}")).unwrap_or_default();
-        vec!["autopilot status".to_owned(), format!("autopilot resume{run}")]
-    }
-
-    /// How it came out, in a few words.
-    #[must_use]
-    pub fn headline(&self) -> String {
-        let switch = self.kill_switch.map(|switch| format!(": {switch}")).unwrap_or_default();
-        let class = self.failure_class.map(|class| format!(" ({class})")).unwrap_or_default();
-        match self.outcome {
-            RunOutcome::Planned => format!("ended as planned{switch}"),
-            RunOutcome::Manual => "not sure enough to start by itself".to_owned(),
-            RunOutcome::Aborted => format!("ended on request{switch}"),
-            RunOutcome::Stopped if self.exit_code == Some(Exit::AlreadyRunning.code()) => {
-                "stopped: another Claude session is at work here".to_owned()
-            }
-            RunOutcome::Stopped => format!("stopped{switch}{class}"),
-            RunOutcome::Unfinished => "not finished: it goes on, or it died".to_owned(),
-        }
     }
 }
 

@@ -1,6 +1,8 @@
 use super::*;
 use crate::core::published::FORMAT;
 use crate::ui::sample;
+use crate::ui::text::TextOptions;
+use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 fn night() -> RunSummary {
@@ -188,4 +190,218 @@ proptest! {
         prop_assert!(summary.to_markdown().ends_with('\n'));
         prop_assert!(serde_json::from_str::<serde_json::Value>(&summary.to_json()).is_ok());
     }
+}
+
+/// The night of the fixtures: limits, heals, peers, a verification that failed.
+fn fixture() -> RunSummary {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/v1/night.jsonl");
+    let skim = crate::journal::reader::skim_journal(&path, RunSummary::needs).unwrap();
+    RunSummary {
+        commit_url: Some("https://github.com/acme/shop/commit/".to_owned()),
+        ..RunSummary::from_skim(&skim)
+    }
+}
+
+#[test]
+fn skimmed_or_read_in_full_it_is_the_same_run() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/v1/night.jsonl");
+    let whole = RunSummary::from_entries(&crate::journal::reader::read_journal(&path).unwrap().entries);
+    assert_eq!(RunSummary { commit_url: None, ..fixture() }, whole);
+}
+
+#[test]
+fn at_eighty_columns() {
+    let text = fixture().to_text(&TextOptions { width: 80, ..TextOptions::log() });
+    let too_wide: Vec<_> = text.lines().filter(|line| crate::ui::text::width(line) > 80).collect();
+    assert_eq!(too_wide, Vec::<&str>::new());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn as_markdown_with_links() {
+    insta::assert_snapshot!(fixture().to_markdown());
+}
+
+#[test]
+fn as_junit() {
+    insta::assert_snapshot!(fixture().to_junit());
+}
+
+/// Tags of a page, without what stands between them.
+fn tags(page: &str) -> Vec<&str> {
+    let style = page.find("</style>").expect("it has a style");
+    page[style..].split('<').skip(1).map(|tag| &tag[..tag.find('>').unwrap_or(tag.len())]).collect()
+}
+
+#[test]
+fn the_page_is_complete_in_itself() {
+    let page = fixture().to_html(&TimeZone::UTC);
+    for part in ["Timeline", "Output tokens and cost", "Usage windows", "Machine", "To decide", "Next"] {
+        assert!(page.contains(&format!("<h2>{part}</h2>")), "{part}");
+    }
+    assert_eq!(page.matches("<svg").count(), 4);
+    let links: Vec<&str> = tags(&page).into_iter().filter(|tag| tag.starts_with("a ")).collect();
+    assert_eq!(links.len(), 5);
+    assert!(links[0].starts_with("a href=\"https://github.com/acme/shop/commit/1f1f"), "{}", links[0]);
+    for never in ["<script", "<link", "<img", "@import", "url(", "src=", "onload"] {
+        assert!(!page.contains(never), "{never}");
+    }
+    assert!(page.contains("prefers-color-scheme:dark") && page.contains("default-src 'none'"));
+}
+
+#[test]
+fn the_charts_hold_nothing_that_is_not_a_number() {
+    for summary in [fixture(), night(), RunSummary::default()] {
+        let page = summary.to_html(&TimeZone::UTC);
+        assert!(!page.contains("NaN") && !page.contains("inf\""), "{page}");
+    }
+}
+
+const HOSTILE: &str =
+    "\"><script>alert(1)</script><img src=x onerror=alert(2)>' onmouseover='alert(3)`\u{1b}[31m";
+
+/// A run in which everything that can be foreign is hostile.
+fn hostile() -> RunSummary {
+    let mut run = fixture();
+    let evil = || HOSTILE.to_owned();
+    (run.run_id, run.detail, run.repository, run.branch) =
+        (Some(evil()), Some(evil()), Some(evil()), Some(evil()));
+    (run.version, run.claude_version, run.parent_run_id) = (Some(evil()), Some(evil()), Some(evil()));
+    (run.damage, run.warnings, run.next) =
+        (Some(evil()), vec![evil()], vec![evil(), format!("{HOSTILE}    ({HOSTILE})")]);
+    run.questions.push(Question {
+        at: sample::start(),
+        session_id: evil(),
+        question: evil(),
+        answer: Some(evil()),
+    });
+    for heal in &mut run.heals {
+        (heal.action, heal.why, heal.session_id) = (evil(), evil(), evil());
+    }
+    for wait in &mut run.waits {
+        wait.window = Some(evil());
+    }
+    for point in &mut run.course.windows {
+        (point.window, point.status) = (evil(), evil());
+    }
+    for point in &mut run.course.resources {
+        (point.tier, point.deciding) = (evil(), Some(evil()));
+    }
+    for session in &mut run.sessions {
+        session.session_id = evil();
+        let end = session.end.as_mut().unwrap();
+        (end.status, end.summary, end.contradictions) = (Some(evil()), Some(evil()), vec![evil()]);
+        end.models.iter_mut().for_each(|spend| spend.model = evil());
+        end.verification = Some(Verification { passed: false, ended: evil(), tail: evil() });
+        end.tasks = Some(TaskOutcome {
+            ticked_by_us: vec![evil()],
+            still_open: vec![evil()],
+            disproved: vec![evil()],
+            ..TaskOutcome::default()
+        });
+        if let Some(work) = &mut end.work {
+            for commit in &mut work.commits {
+                (commit.oid, commit.subject) = (evil(), evil());
+            }
+        }
+    }
+    run
+}
+
+#[test]
+fn no_word_of_a_model_becomes_markup() {
+    let known: std::collections::BTreeSet<String> =
+        tags(&fixture().to_html(&TimeZone::UTC)).iter().map(|tag| names(tag)).collect();
+    let page = hostile().to_html(&TimeZone::UTC);
+    for tag in tags(&page) {
+        assert!(known.contains(&names(tag)), "<{tag}>");
+    }
+    assert!(page.contains("&lt;script&gt;") && !page.contains('\u{1b}'));
+    // An id that is none is no link.
+    assert!(!page.contains("<a "), "a link from a hostile id");
+    let xml = hostile().to_junit();
+    assert!(!xml.contains("<script") && !xml.contains('\u{1b}') && xml.contains("&lt;script&gt;"));
+    let markdown = hostile().to_markdown();
+    assert!(!markdown.contains("<script>") || markdown.contains("\\<script\\>"), "{markdown}");
+}
+
+/// A tag as its name and the names of its attributes.
+fn names(tag: &str) -> String {
+    let mut out = String::new();
+    let mut quoted = false;
+    let mut value = false;
+    for c in tag.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '=' => value = true,
+            ' ' => {
+                value = false;
+                out.push(' ');
+            }
+            c if !value => out.push(c),
+            _ => {}
+        }
+    }
+    let mut words: Vec<&str> = out.split_whitespace().collect();
+    words.sort_unstable();
+    words.join(" ")
+}
+
+#[test]
+fn a_damaged_journal_says_so_and_tells_the_rest() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/v1/killed.jsonl");
+    let skim = crate::journal::reader::skim_journal(&path, |_| true).unwrap();
+    let summary = RunSummary::from_skim(&skim);
+    let damage = summary.damage.as_deref().unwrap();
+    assert!(damage.contains("1 line of the journal") && damage.contains("moon_phase"), "{damage}");
+    let options = TextOptions::log();
+    for text in [summary.to_text(&options), summary.to_markdown(), summary.to_html(&TimeZone::UTC)] {
+        assert!(text.contains("warning: 1 line of the journal"), "{text}");
+    }
+}
+
+#[test]
+fn old_records_give_what_they_know() {
+    for (name, most) in [("autopilot-v1.jsonl", 1), ("autopilot-v2.jsonl", 2)] {
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/upstream").join(name);
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut runs = 0;
+        for line in text.lines() {
+            let record: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).unwrap();
+            if !record.contains_key("autopilot_run_id") {
+                continue;
+            }
+            runs += 1;
+            let version = record.get("schema_version").and_then(serde_json::Value::as_u64);
+            assert!(version.is_none_or(|version| version <= most), "{line}");
+            let summary = RunSummary::from_record(&record);
+            assert!(summary.run_id.is_some() && summary.started_at.is_some(), "{line}");
+            assert!(summary.to_text(&TextOptions::log()).contains(summary.run_id.as_deref().unwrap()));
+        }
+        assert!(runs > 0, "{name}");
+    }
+}
+
+#[test]
+fn runs_of_a_week() {
+    let mut second = night();
+    second.run_id = Some("main-2026-11-15-0100-autopilot".to_owned());
+    let span = span::SpanSummary::new(
+        sample::start(),
+        sample::start(),
+        vec![fixture(), second],
+        vec![span::Unreadable { run_id: "x".into(), why: "newer".into() }],
+    );
+    let t = span.totals;
+    assert_eq!((t.runs, t.planned, t.sessions, t.commits, t.verified, t.not_verified), (2, 0, 5, 7, 3, 2));
+    assert!(!t.cost_complete && (t.known_cost_usd - 9.9).abs() < 1e-9);
+    insta::assert_snapshot!("week_text", span.to_text(&TextOptions { width: 80, ..TextOptions::log() }));
+    insta::assert_snapshot!("week_markdown", span.to_markdown());
+    assert_eq!(span.to_junit().matches("<testsuite ").count(), 2);
+    let json: serde_json::Value = serde_json::from_str(&span.to_json()).unwrap();
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(2));
+    let page = span.to_html(&TimeZone::UTC);
+    assert!(page.contains("main-2026-11-15-0100-autopilot") && page.matches("<svg").count() == 2);
 }

@@ -11,6 +11,12 @@ use crate::ui::words::result_words;
 
 /// Heads of the table.
 const HEADS: [&str; 8] = ["#", "mode", "result", "time", "commits", "files", "tokens", "cost"];
+/// The column of the result.
+const RESULT: usize = 2;
+/// Lines of one text.
+const MAX_LINES: usize = 6;
+/// Longest command.
+const MAX_COMMAND: usize = 400;
 /// Commits that are named for a session.
 const MAX_COMMITS: usize = 5;
 /// Columns with numbers, which are set flush right.
@@ -161,6 +167,9 @@ pub(super) fn report(summary: &RunSummary, options: &TextOptions) -> String {
     if let Some(detail) = &summary.detail {
         page.line(2, Tone::Plain, detail);
     }
+    if let Some(damage) = &summary.damage {
+        page.line(2, Tone::Warn, &format!("warning: {damage}"));
+    }
     if let Some(at) = summary.started_at {
         page.line(2, Tone::Dim, &format!("started {}", instant(at, &options.time_zone)));
     }
@@ -199,12 +208,20 @@ pub(super) fn report(summary: &RunSummary, options: &TextOptions) -> String {
     for warning in &summary.warnings {
         page.line(2, Tone::Warn, &format!("warning: {warning}"));
     }
+    let decide = summary.to_decide();
+    if !decide.is_empty() {
+        page.gap();
+        page.line(0, Tone::Strong, "To decide");
+        for text in decide {
+            page.line(2, Tone::Plain, &format!("- {text}"));
+        }
+    }
     let next = summary.next_steps();
     if !next.is_empty() {
         page.gap();
         page.line(0, Tone::Strong, "Next");
         for command in next {
-            page.line(2, Tone::Plain, &command);
+            page.whole(2, &command);
         }
     }
     page.out
@@ -220,11 +237,36 @@ impl Page<'_> {
         self.out.push('\n');
     }
 
-    /// One line of foreign or own text, made harmless and cut.
+    /// Foreign or own text, made harmless, in as many lines as it takes but not more than [`MAX_LINES`].
     fn line(&mut self, indent: usize, tone: Tone, text: &str) {
-        let text = self.options.fit(text, self.options.width.saturating_sub(indent).max(40));
+        let room = self.options.width.saturating_sub(indent).max(40);
+        let mut lines = self.options.wrap(text, room);
+        if lines.len() > 1 {
+            // What follows the first line stands further in.
+            lines = self.options.wrap(text, room - 2);
+        }
+        let cut = lines.len() > MAX_LINES;
+        lines.truncate(MAX_LINES);
+        let last = lines.len().saturating_sub(1);
+        for (number, line) in lines.iter().enumerate() {
+            let end = if cut && number == last { self.options.spell(" …") } else { "".into() };
+            self.out.extend(std::iter::repeat_n(' ', indent + if number > 0 { 2 } else { 0 }));
+            self.out.push_str(&self.options.paint(tone, &format!("{line}{end}")));
+            self.out.push('\n');
+        }
+    }
+
+    /// A command, made harmless and in one piece: it is to be copied.
+    fn whole(&mut self, indent: usize, text: &str) {
         self.out.extend(std::iter::repeat_n(' ', indent));
-        self.out.push_str(&self.options.paint(tone, &text));
+        // Behind four spaces stands why; they are kept, so that it is seen where the command ends.
+        let (command, why) = text.split_once("    ").unwrap_or((text, ""));
+        self.out.push_str(&self.options.fit(command, MAX_COMMAND));
+        if !why.is_empty() {
+            let why = self.options.fit(why, MAX_COMMAND);
+            self.out.push_str("    ");
+            self.out.push_str(&self.options.paint(Tone::Dim, &why));
+        }
         self.out.push('\n');
     }
 
@@ -233,13 +275,23 @@ impl Page<'_> {
             self.line(2, Tone::Plain, "no session was started");
             return;
         }
-        let rows: Vec<[String; 8]> =
+        let mut rows: Vec<[String; 8]> =
             sessions.iter().map(|session| cells(session).map(|cell| self.options.fit(&cell, 30))).collect();
-        let widths: Vec<usize> = (0..HEADS.len())
+        let mut widths: Vec<usize> = (0..HEADS.len())
             .map(|column| {
                 rows.iter().map(|row| width(&row[column])).max().unwrap_or(0).max(HEADS[column].len())
             })
             .collect();
+        // The words of the result are what gives way.
+        let all = widths.iter().map(|columns| columns + 2).sum::<usize>();
+        let room =
+            widths[RESULT].saturating_sub(all.saturating_sub(self.options.width)).max(HEADS[RESULT].len());
+        if room < widths[RESULT] {
+            widths[RESULT] = room;
+            for row in &mut rows {
+                row[RESULT] = self.options.fit(&row[RESULT], room);
+            }
+        }
         self.row(&HEADS.map(str::to_owned), &widths, Tone::Dim);
         for (session, row) in sessions.iter().zip(&rows) {
             self.row(row, &widths, Tone::Plain);

@@ -10,7 +10,7 @@ use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 44] = [
+pub static ALL: [&dyn Setting; 46] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -55,6 +55,8 @@ pub static ALL: [&dyn Setting; 44] = [
     &DRY_RUN,
     &ALLOW_NESTED,
     &ALLOW_PEERS,
+    &KEEP_RUNS,
+    &KEEP_SIZE,
 ];
 
 /// Iterations of a run.
@@ -637,6 +639,40 @@ pub static ALLOW_PEERS: Flag = Flag {
         "Start sessions also while another Claude session works in this working tree",
     ),
 };
+
+/// Runs whose folders are kept.
+pub static KEEP_RUNS: Number<u32> = Number::new(
+    file_only(
+        "keep-runs",
+        "AUTOPILOT_KEEP_RUNS",
+        Group::Safety,
+        "N",
+        "Folders of runs to keep, the newest ones; at the end of a run older ones are removed, their records stay",
+    ),
+    50.0,
+    0.0,
+    100_000.0,
+    to_u32,
+)
+.whole()
+.zero_is_off();
+
+/// Megabytes that the folders of runs may take.
+pub static KEEP_SIZE: Number<u64> = Number::new(
+    file_only(
+        "keep-size",
+        "AUTOPILOT_KEEP_SIZE",
+        Group::Safety,
+        "MB",
+        "Megabytes that folders of runs may take together; at the end of a run the oldest beyond that are removed",
+    ),
+    2_000.0,
+    0.0,
+    10_000_000.0,
+    to_u64,
+)
+.whole()
+.zero_is_off();
 
 /// Options of one invocation that no file can set.
 pub const COMMAND_LINE_ONLY: [&str; 6] = ["json", "events", "quiet", "verbose", "color", "no-progress"];

@@ -214,4 +214,8 @@ pub struct Safety {
     pub allow_nested: bool,
     /// Start sessions also while another Claude session works in this working tree.
     pub allow_peers: bool,
+    /// Folders of runs that are kept; 0 = all.
+    pub keep_runs: u32,
+    /// Megabytes that they may take together; 0 = any.
+    pub keep_size: u64,
 }

@@ -140,6 +140,8 @@ pub fn resolve(
             dry_run: r.take(&keys::DRY_RUN)?,
             allow_nested: r.take(&keys::ALLOW_NESTED)?,
             allow_peers: r.take(&keys::ALLOW_PEERS)?,
+            keep_runs: r.take(&keys::KEEP_RUNS)?,
+            keep_size: r.take(&keys::KEEP_SIZE)?,
         },
     };
     Ok(Resolved { settings, entries: r.entries, notices: r.notices })

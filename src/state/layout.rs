@@ -12,7 +12,7 @@
 //! .orchestrator/autopilot/inbox-archive.md  what was taken out of the inbox
 //! .orchestrator/autopilot/documentation     commit at which documentation was last asked for
 //! .orchestrator/autopilot/forge.json        last answers of gh or glab
-//! .orchestrator/autopilot/runs/<run id>/    events.jsonl, stream/, report.md, run.json
+//! .orchestrator/autopilot/runs/<run id>/    events.jsonl, stream/, report.md, report.html, run.json
 //! ```
 //!
 //! `.orchestrator` and `metrics` belong to upstream too: they are made with the ordinary mode if missing and
@@ -302,6 +302,12 @@ impl RunDir {
     #[must_use]
     pub fn report(&self) -> PathBuf {
         self.path.join("report.md")
+    }
+
+    /// The same as a web page.
+    #[must_use]
+    pub fn report_page(&self) -> PathBuf {
+        self.path.join("report.html")
     }
 
     /// What the run was started with.

@@ -219,6 +219,12 @@ impl Printer {
         self.shared.err_color
     }
 
+    /// Whether data for people (a report, a log) has colour.
+    #[must_use]
+    pub fn data_has_color(&self) -> bool {
+        self.shared.out_color
+    }
+
     /// Text in a style, for use in what is said.
     #[must_use]
     pub fn paint(&self, style: Style, text: &str) -> String {

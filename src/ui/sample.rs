@@ -6,8 +6,8 @@ use crate::core::kill_switch::KillSwitch;
 use crate::core::mode::Mode;
 use crate::core::outcome::Class;
 use crate::core::published::{
-    Commit, Entry, FORMAT, Purpose, ReportSource, ResetSource, RunEvent, SignalReading, SwitchInputs, Tokens,
-    Verification, Work,
+    Commit, Entry, FORMAT, ModelSpend, Purpose, ReportSource, ResetSource, RunEvent, SignalReading,
+    SwitchInputs, Tokens, Verification, Work,
 };
 
 /// When the night begins.
@@ -71,6 +71,18 @@ pub(crate) fn session_ended(iteration: u32, id: &str) -> RunEvent {
         verification: Some(Verification { passed: true, ended: "exit 0".into(), tail: String::new() }),
         tasks: None,
         tokens: Tokens { input: 3_000, output: 41_250, cache_read: 900_000, cache_creation: 20_000 },
+        models: vec![
+            ModelSpend {
+                model: "claude-opus-4".into(),
+                tokens: Tokens { output: 38_250, ..Tokens::default() },
+                cost_usd: Some(1.15),
+            },
+            ModelSpend {
+                model: "claude-haiku-4".into(),
+                tokens: Tokens { output: 3_000, ..Tokens::default() },
+                cost_usd: Some(0.1),
+            },
+        ],
         cost_usd: Some(1.25),
         seconds: 1_504.0,
         turns: 1,
@@ -190,6 +202,7 @@ pub(crate) fn events() -> Vec<(i64, RunEvent)> {
                     tail: "running 12 tests\ntest basket ... FAILED\n".into(),
                 }),
                 tokens: Tokens::default(),
+                models: vec![],
                 cost_usd: None,
                 seconds: 7_491.0,
                 turns: 3,

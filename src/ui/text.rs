@@ -53,6 +53,75 @@ impl TextOptions {
         }
     }
 
+    /// A line of a table, cut to the width with its spacing kept. Its cells are clean already.
+    #[must_use]
+    pub fn fit_table(&self, line: &str) -> String {
+        let line = self.spell(line);
+        if width(&line) <= self.width {
+            return line.into_owned();
+        }
+        let mut columns = 0;
+        let mut out = String::new();
+        for c in line.chars() {
+            columns += char_width(c);
+            if columns + 1 > self.width {
+                break;
+            }
+            out.push(c);
+        }
+        out.push(if self.ascii { '~' } else { '…' });
+        out
+    }
+
+    /// Foreign text as harmless lines of at most `max` columns (at least 20), broken between words.
+    #[must_use]
+    pub fn wrap(&self, text: &str, max: usize) -> Vec<String> {
+        let max = max.max(20);
+        let text = self.spell(text);
+        let mut lines: Vec<String> = Vec::new();
+        for word in one_line(&text, usize::MAX).split(' ') {
+            let mut word = word;
+            match lines.last_mut() {
+                Some(line) if width(line) + 1 + width(word) <= max => {
+                    line.push(' ');
+                    line.push_str(word);
+                    continue;
+                }
+                _ => {}
+            }
+            // A word that is longer than a line is cut where the line ends.
+            loop {
+                let mut columns = 0;
+                let end = word.char_indices().find(|(_, c)| {
+                    columns += char_width(*c);
+                    columns > max
+                });
+                let (now, later) = word.split_at(end.map_or(word.len(), |(at, _)| at));
+                lines.push(now.to_owned());
+                if later.is_empty() {
+                    break;
+                }
+                word = later;
+            }
+        }
+        lines
+    }
+
+    /// One clean line ([`clean_lines`]) broken to at most `max` columns; its indentation is kept.
+    #[must_use]
+    pub fn wrap_kept(&self, line: &str, max: usize) -> Vec<String> {
+        let body = line.trim_start();
+        let indent = line.len() - body.len();
+        if body.is_empty() {
+            return vec![String::new()];
+        }
+        if indent * 2 > max {
+            return self.wrap(line, max);
+        }
+        let lines = self.wrap(body, max - indent);
+        lines.into_iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect()
+    }
+
     /// `text`, spelled in ASCII when that is wanted.
     #[must_use]
     pub fn spell<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -361,6 +430,12 @@ pub fn known_cost(sum: Option<f64>) -> Option<f64> {
 #[must_use]
 pub fn plural(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(n)) }
+}
+
+/// A time of day: `03:10:07`.
+#[must_use]
+pub fn clock(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned_datetime(zone.clone()).strftime("%H:%M:%S").to_string()
 }
 
 /// An instant in local time and UTC: `Sun 23 Aug 03:10 CEST (01:10 UTC)`.

@@ -19,6 +19,7 @@ mod appends;
 mod figure;
 mod gap;
 mod launch;
+mod report;
 mod silence;
 mod stop;
 mod stream;
@@ -37,6 +38,9 @@ const FIGURES: &[Figure] = &[
     Figure { name: "version-time", budget: "<= 10 ms", take: launch::version_time },
     Figure { name: "dry-run-time", budget: "<= 50 ms", take: launch::dry_run_time },
     Figure { name: "dry-run-with-tasks", budget: "<= 50 ms", take: launch::dry_run_time_with_tasks },
+    Figure { name: "report-time", budget: "<= 300 ms", take: report::report_time },
+    Figure { name: "report-status", budget: "<= 20 ms", take: report::status_time },
+    Figure { name: "report-page", budget: "none", take: report::page_size },
     Figure { name: "outcome-time", budget: "<= 20 ms", take: transcript::outcome_time },
     Figure { name: "gap-sessions", budget: "<= 50 ms", take: gap::between_sessions },
     Figure { name: "gap-recovery", budget: "<= 50 ms", take: gap::before_a_recovery },

@@ -138,3 +138,34 @@ fn what_is_not_there_is_said() {
         assert_eq!(told.stdout, "", "{told}");
     }
 }
+
+#[test]
+fn other_limits_on_the_recorded_inputs() {
+    let env = two_sessions();
+    let same = explain(&env, &["--what-if", "peer-abort=7"], 0);
+    prints(
+        &same,
+        &["iteration 1", "mode: ", "as it was", "iteration 2", "nothing would have been different"],
+    );
+    let longer = explain(&env, &["--what-if", "carryover-threshold=0.9"], 0);
+    prints(
+        &longer,
+        &[
+            "iteration 2",
+            "kill-switches after the session: was carryover-too-high",
+            "would have been none fires",
+            "what would have followed is not known",
+        ],
+    );
+    let stricter = explain(&env, &["--what-if", "confidence-threshold=0.99,max-sessions=1"], 0);
+    prints(&stricter, &["iteration 1", "mode: was feature", "threshold 0.99: starts none"]);
+    let json = explain(&env, &["--what-if=max-sessions=1", "--json"], 0);
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    let last = document["decisions"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["iteration"], &last["differs"]), (&json!(2), &json!(true)), "{document}");
+    assert_eq!(last["after"], "max-sessions-reached: iterations_completed=1 >= max-sessions=1");
+    for wrong in ["confidence-threshold", "x=1", "max-sessions=many", "max-sessions=-1", "mode=deep"] {
+        let told = explain(&env, &["--what-if", wrong], 2);
+        says(&told, &["--what-if", "one of confidence-threshold"]);
+    }
+}

@@ -23,9 +23,13 @@ mod field_reports;
 #[cfg(test)]
 mod handover;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod kill_switches;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod logs;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
@@ -37,14 +41,20 @@ mod readme;
 #[cfg(test)]
 mod records;
 #[cfg(test)]
+mod report;
+#[cfg(test)]
 mod resume;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod stop;
 #[cfg(test)]
 mod stuck;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
 mod tasks;
+#[cfg(test)]
+mod terminal;
 #[cfg(test)]
 mod verdict;

@@ -217,29 +217,32 @@ fn a_run_inside_of_a_run_is_refused() {
 #[test]
 fn the_status_of_a_run() {
     let env = TestEnv::new();
-    let status = || {
+    let status = |code: i32| {
         let (text, json) = (env.autopilot(&["status"]), env.autopilot(&["status", "--json"]));
-        assert_eq!((text.code(), json.code()), (Some(0), Some(0)), "{text}\n{json}");
+        assert_eq!((text.code(), json.code()), (Some(code), Some(code)), "{text}\n{json}");
+        let quiet = env.autopilot(&["status", "-q"]);
+        assert_eq!((quiet.code(), quiet.stdout.as_str()), (Some(code), ""), "{quiet}");
         assert_eq!((text.stderr.as_str(), json.stderr.as_str()), ("", ""));
         (text.stdout.clone(), json.json())
     };
-    let (text, document) = status();
+    let (text, document) = status(6);
     assert!(text.contains("nothing is running here"), "{text}");
-    assert_eq!(document, json!({"running": false, "holder": null, "run": null}));
+    assert_eq!(document, json!({"running": false, "holder": null, "silent_seconds": null, "run": null}));
 
     env.script(&waiting());
     let mut running = env.start(&["--prompt", "x", "--max-sessions", "1"]);
     running.wait_mark(1, "waiting");
-    let (text, document) = status();
+    let (text, document) = status(0);
     let id = document["holder"]["run_id"].as_str().unwrap().to_owned();
     assert!(text.starts_with(&format!("running: {id} since ")), "{text}");
+    assert!(text.contains("\nnow: session 1, since ") && text.contains(", last output "), "{text}");
     assert_eq!((&document["running"], &document["holder"]["pid"]), (&json!(true), &json!(running.pid())));
     assert_eq!((&document["run"]["run_id"], &document["run"]["exit_code"]), (&json!(id), &Value::Null));
     assert_eq!(document["run"]["sessions"].as_array().map(Vec::len), Some(1));
 
     env.release("go");
     finish(&env, running, 0, &Expect::default());
-    let (text, document) = status();
+    let (text, document) = status(6);
     assert!(text.contains("nothing is running here") && text.contains("max-sessions-reached"), "{text}");
     assert_eq!((&document["running"], &document["run"]["exit_code"]), (&json!(false), &json!(0)));
 }

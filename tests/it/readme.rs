@@ -2,11 +2,17 @@
 
 use std::path::Path;
 
+use autopilot::cli::args;
 use autopilot::error::exit;
 use autopilot::settings::{env_vars, keys};
 
-fn sections() -> [(&'static str, String); 3] {
-    [("settings", keys::markdown()), ("environment", env_vars::markdown()), ("exit codes", exit::markdown())]
+fn sections() -> [(&'static str, String); 4] {
+    [
+        ("commands", args::markdown()),
+        ("settings", keys::markdown()),
+        ("environment", env_vars::markdown()),
+        ("exit codes", exit::markdown()),
+    ]
 }
 
 /// `text` with every generated section as the code has it now.

@@ -87,6 +87,7 @@ fn killed_in_the_middle_of_a_tool() {
     ));
     let id = killed(&env, &["--prompt", "Port the parser"], |env| env.has_mark(1, "hang").then_some(()));
     let status = env.autopilot(&["status"]);
+    assert_eq!(status.code(), Some(7), "{status}");
     assert!(status.stdout.contains(&format!("run {id} died without a word")), "{status}");
     assert!(status.stdout.contains("autopilot resume"), "{status}");
     goes_on(&env, &id, 1);

@@ -249,7 +249,8 @@ fn is_cut(input: &Value) -> bool {
 }
 
 /// The input field that tells a person what a tool call is about.
-fn summarise(input: &Value) -> String {
+#[must_use]
+pub fn summarise(input: &Value) -> String {
     const KEYS: [&str; 9] =
         ["command", "file_path", "notebook_path", "pattern", "url", "query", "description", "prompt", "plan"];
     let text = KEYS

@@ -21,5 +21,5 @@ mod warden;
 
 pub use argv::{Invocation, PassThrough, Protocol, argv};
 pub use environment::{Billing, ChildEnvironment, child_environment};
-pub use facts::Translator;
+pub use facts::{Translator, summarise};
 pub use session::{Handle, Order, launch};

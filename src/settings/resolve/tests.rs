@@ -94,7 +94,13 @@ fn defaults_are_those_of_the_design() {
             args: Vec::new(),
             billing: crate::settings::Billing::Inherit,
         },
-        safety: Safety { dry_run: false, allow_nested: false, allow_peers: false },
+        safety: Safety {
+            dry_run: false,
+            allow_nested: false,
+            allow_peers: false,
+            keep_runs: 50,
+            keep_size: 2_000,
+        },
     };
     assert_eq!(resolved.settings, expected);
 }

@@ -147,6 +147,7 @@ fn totals_of_ended_sessions_stand_when_no_progress_came() {
         verification: None,
         tasks: None,
         tokens: Tokens { output: 700, ..Tokens::default() },
+        models: vec![],
         cost_usd: Some(0.25),
         seconds: 1.0,
         turns: 1,

@@ -1,0 +1,187 @@
+//! Commands that look at runs: `status`, `report`, `logs`, `stop`, `history`, `explain`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::{path, text};
+
+/// `autopilot explain`.
+#[derive(Debug, Clone, Args)]
+pub struct ExplainArgs {
+    /// Id of the run, or the beginning of it [default: the last one]
+    pub run: Option<String>,
+    /// Only the decisions of this iteration, from 1
+    #[arg(long, value_name = "N")]
+    pub iteration: Option<u32>,
+    /// Decide again with other limits, as NAME=VALUE, and say what would have been different
+    #[arg(long, value_name = "NAME=VALUE,…", value_delimiter = ',', value_parser = text)]
+    pub what_if: Vec<String>,
+}
+
+/// `autopilot report`.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    /// Id of the run, the beginning of it, or `last` [default: the last one]
+    pub run: Option<String>,
+    /// What to print [default: text, or by the name of the --output file]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<ReportFormat>,
+    /// Write it to this file instead of stdout
+    #[arg(short, long, value_name = "FILE", value_parser = path())]
+    pub output: Option<PathBuf>,
+    /// All runs since then: 7d, 36h, 90m, 2w, or a date such as 2026-11-01
+    #[arg(long, value_name = "TIME", value_parser = text, conflicts_with = "run")]
+    pub since: Option<String>,
+    /// All runs of the last seven days
+    #[arg(long, conflicts_with_all = ["since", "run"])]
+    pub week: bool,
+}
+
+/// What a report is printed as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReportFormat {
+    /// For a terminal
+    Text,
+    /// For programs
+    Json,
+    /// For a mail or a web forge
+    Markdown,
+    /// One web page with charts, complete in itself
+    Html,
+    /// `JUnit` XML, for the test view of a CI system
+    Junit,
+}
+
+/// `autopilot logs`.
+#[derive(Debug, Clone, Args)]
+pub struct LogsArgs {
+    /// Id of the run, the beginning of it, or `last` [default: the last one]
+    pub run: Option<String>,
+    /// Go on until the run is over
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only this session, from 1
+    #[arg(long, value_name = "N")]
+    pub session: Option<u32>,
+}
+
+/// `autopilot stop`.
+#[derive(Debug, Clone, Args)]
+pub struct StopArgs {
+    /// Interrupt the turn and end, like SIGTERM; without it the session is finished first, like one Ctrl-C
+    #[arg(long)]
+    pub now: bool,
+    /// Come back when the run is over
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// `autopilot history`.
+#[derive(Debug, Clone, Args)]
+pub struct HistoryArgs {
+    /// Runs to list, the newest ones; 0 = all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub limit: usize,
+    /// What else can be done.
+    #[command(subcommand)]
+    pub command: Option<HistoryCommand>,
+}
+
+/// `autopilot history …`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum HistoryCommand {
+    /// Remove the folders of the oldest runs; their records in autopilot.jsonl stay
+    Prune {
+        /// Keep so many, the newest ones [default: the setting keep-runs]
+        #[arg(long, value_name = "N")]
+        keep: Option<u32>,
+        /// Keep so much, the newest ones: 500MB, 2GB [default: the setting keep-size]
+        #[arg(long, value_name = "SIZE", value_parser = size)]
+        max_size: Option<u64>,
+        /// Only say what would be removed
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// A number of bytes: `500MB`, `2GB`, `800k`; a bare number is megabytes, as in the setting.
+fn size(text: &str) -> Result<u64, &'static str> {
+    const WRONG: &str = "give a size such as 500MB or 2GB";
+    let lower = text.trim().to_ascii_lowercase();
+    let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit: f64 = match lower[digits.len()..].trim() {
+        "" | "m" | "mb" | "mib" => 1e6,
+        "g" | "gb" | "gib" => 1e9,
+        "k" | "kb" | "kib" => 1e3,
+        "b" => 1.0,
+        _ => return Err(WRONG),
+    };
+    let number: f64 = digits.parse().map_err(|_| WRONG)?;
+    if !number.is_finite() || number < 0.0 {
+        return Err(WRONG);
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` stops at the bounds")]
+    Ok((number * unit) as u64)
+}
+
+pub(super) const STATUS_HELP: &str = "\
+Exit codes:
+    0  a run goes on here
+    6  nothing is running
+    7  the last run died without a word: `autopilot resume` goes on with it
+
+Examples:
+  autopilot status                      how far it is
+  autopilot status --json | jq .running
+  autopilot status -q && echo busy      only the exit code";
+
+pub(super) const REPORT_HELP: &str = "\
+Examples:
+  autopilot report                      the last run
+  autopilot report --output night.html  the same as a web page with charts: one file, no network
+  autopilot report main-2026-11-14      a run by the beginning of its id
+  autopilot report --week --format markdown
+                                        all runs of the last seven days
+  autopilot report --format junit --output report.xml
+                                        for the test view of a CI system";
+
+pub(super) const LOGS_HELP: &str = "\
+Examples:
+  autopilot logs -f                     watch the run that goes on, from any terminal
+  autopilot logs --session 2            what the second session of the last run did
+  autopilot logs --json | jq .event     one JSON object a line
+
+Of a long stream the first MiB and the last 7 to 15 MiB of each process are kept.";
+
+pub(super) const STOP_HELP: &str = "\
+The run is found by its lock and is signalled only when process id and start time are those of the run. Asking
+twice is the same as asking once.
+
+Exit codes:
+    0  it was told (with --wait: it is over)
+    6  nothing is running here
+
+Examples:
+  autopilot stop                        finish this session, then stop
+  autopilot stop --now --wait           interrupt the session, record it, and come back when all is gone
+  autopilot resume                      go on later";
+
+pub(super) const HISTORY_HELP: &str = "\
+Examples:
+  autopilot history                     the last twenty runs
+  autopilot history --limit 0 --json    all of them, for programs
+  autopilot history prune --keep 10     remove the folders of all but the newest ten
+  autopilot history prune --max-size 500MB --dry-run
+
+A run ends with the same, by the settings keep-runs and keep-size. A run that goes on, or one that has no end and
+can be resumed, is never removed.";
+
+pub(super) const EXPLAIN_HELP: &str = "\
+Examples:
+  autopilot explain --iteration 2       why the second session was what it was, and what it was judged to be
+  autopilot explain --what-if confidence-threshold=0.7,max-sessions=8
+                                        what the recorded decisions would have been with these limits
+
+--what-if takes confidence-threshold, carryover-threshold, peer-abort, max-sessions, max-hours, max-tokens and
+max-cost.";
