@@ -10,13 +10,17 @@ use crate::error::{CliError, ErrorKind};
 use crate::journal::reader::read_journal;
 use crate::report::RunSummary;
 use crate::settings::layer::Layer;
-use crate::state::layout::Layout;
+use crate::state::layout::{Layout, RunDir};
 use crate::state::lock;
 use crate::ui::printer::Printer;
 
 use super::args::{Cli, ResumeArgs};
 use super::run::{Continued, Request, RunFile};
 use super::{config, run, start};
+
+mod chain;
+
+use chain::Chain;
 
 pub(super) async fn resume(
     directory: &Path,
@@ -32,20 +36,10 @@ pub(super) async fn resume(
     refuse_running(&layout, &run_id)?;
     let run_dir =
         layout.run(&run_id).ok_or_else(|| CliError::usage(format!("`{run_id}` is not the id of a run")))?;
-    let path = run_dir.run_json();
-    let text = std::fs::read(&path).map_err(|error| {
-        CliError::new(ErrorKind::Usage, format!("cannot read {}", path.display()))
-            .caused_by(error)
-            .hinted("start a new run instead")
-    })?;
-    let file: RunFile = serde_json::from_slice(&text).map_err(|error| {
-        CliError::new(ErrorKind::Usage, format!("{} is damaged", path.display()))
-            .caused_by(error)
-            .hinted("start a new run instead")
-    })?;
+    let file = read_run_file(&run_dir.run_json()).map_err(|error| error.hinted("start a new run instead"))?;
     let replay = read_journal(&run_dir.events())
         .map_err(|error| CliError::from_error(ErrorKind::Usage, error).hinted("start a new run instead"))?;
-    let summary = RunSummary::from_entries(&replay.entries);
+    let before = Chain::before(&layout, &file);
     // What was asked then, and over it what is asked now.
     let old = Cli::parse_argv(file.argv.iter().map(Into::into))
         .map_err(|error| CliError::usage("the options of that run are not understood").caused_by(error))?;
@@ -57,8 +51,9 @@ pub(super) async fn resume(
     layer.forget("dry-run");
     layer.overlay(flags.clone());
     let verify = config::load(&layer, &config::Files::locate(&repo.root))?.settings.work.verify.is_some();
-    let (inherited, work_done) = interrupted(&replay.entries, verify);
-    let heals = heals_used(&replay.entries);
+    let (inherited, work_done) = interrupted(&before.unfinished(&file, &replay.entries), verify);
+    let heals = heals_used(before.entries().chain(&replay.entries));
+    let used = before.used().and(&RunSummary::from_entries(&replay.entries));
     let request = Request {
         directory: repo.root.clone(),
         flags: layer,
@@ -70,21 +65,32 @@ pub(super) async fn resume(
             run_id: run_id.clone(),
             prompt: file.prompt,
             inherited: Inherited { work_done: work_done && !new_prompt, heals, ..inherited },
-            sessions_done: summary.iterations,
-            tokens_used: summary.tokens.map(|tokens| tokens.output).unwrap_or_default(),
-            cost_usd: summary.known_cost_usd,
+            sessions_done: used.sessions,
+            tokens_used: used.tokens,
+            cost_usd: used.cost_usd,
         }),
     };
     run::run(request, printer).await
 }
 
-/// The run with this id or beginning of an id; the last one by default.
+fn read_run_file(path: &Path) -> Result<RunFile, CliError> {
+    let text = std::fs::read(path).map_err(|error| {
+        CliError::new(ErrorKind::Usage, format!("cannot read {}", path.display())).caused_by(error)
+    })?;
+    serde_json::from_slice(&text).map_err(|error| {
+        CliError::new(ErrorKind::Usage, format!("{} is damaged", path.display())).caused_by(error)
+    })
+}
+
+/// The run with this id or beginning of an id; by default the last one that said that it began: one that died
+/// before has nothing to go on with or to explain.
 pub(super) fn find_run(layout: &Layout, wanted: Option<&str>) -> Result<String, CliError> {
     let ids = layout
         .run_ids()
         .map_err(|error| CliError::environment("cannot list the runs of this repository").caused_by(error))?;
     let Some(wanted) = wanted else {
-        return ids.last().cloned().ok_or_else(|| {
+        let began = ids.iter().rev().find(|id| layout.run(id).is_some_and(|run_dir| began(&run_dir)));
+        return began.or(ids.last()).cloned().ok_or_else(|| {
             CliError::usage("there has been no run here").hinted("start one with `autopilot`")
         });
     };
@@ -96,6 +102,14 @@ pub(super) fn find_run(layout: &Layout, wanted: Option<&str>) -> Result<String, 
             .hinted(format!("the last one is {}", ids.last().map_or("none", String::as_str)))),
         several => Err(CliError::usage(format!("{} runs begin with `{wanted}`", several.len()))
             .hinted(format!("for instance {}", several[0]))),
+    }
+}
+
+/// A journal that cannot be read is for whoever wants to read it to complain of.
+fn began(run_dir: &RunDir) -> bool {
+    match read_journal(&run_dir.events()) {
+        Ok(replay) => replay.entries.iter().any(|entry| matches!(entry.event, RunEvent::RunStarted { .. })),
+        Err(_) => run_dir.events().exists(),
     }
 }
 
@@ -111,7 +125,7 @@ fn refuse_running(layout: &Layout, run_id: &str) -> Result<(), CliError> {
 
 /// Heals of the run that were used up when it ended: what fails over and over gets no new ones by being resumed
 /// over and over (recovery §4.2).
-fn heals_used(entries: &[Entry]) -> u32 {
+fn heals_used<'a>(entries: impl Iterator<Item = &'a Entry>) -> u32 {
     let mut used = 0;
     for entry in entries {
         match &entry.event {
@@ -130,7 +144,7 @@ fn heals_used(entries: &[Entry]) -> u32 {
 
 /// The conversation that was cut off with the limit it was waiting for, and whether a session had reported the
 /// work complete.
-fn interrupted(entries: &[Entry], verify: bool) -> (Inherited, bool) {
+fn interrupted(entries: &[&Entry], verify: bool) -> (Inherited, bool) {
     let mut open: Option<String> = None;
     let mut limit: Option<OpenLimit> = None;
     let mut session: Option<String> = None;

@@ -41,7 +41,7 @@ use tokio::sync::oneshot;
 
 use crate::core::published::{FORMAT, RunEvent};
 use crate::core::time::Now;
-use crate::state::atomic::{FileError, PRIVATE_FILE, folder_of, sync_folder};
+use crate::state::atomic::{FileError, PRIVATE_FILE, folder_of, sync_folder, write_line};
 
 use super::reader::{ReadError, read_journal};
 
@@ -264,7 +264,7 @@ impl Sink {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
-        Ok(self.file.write_all(bytes).map_err(FileError::at("write to", &self.path))?)
+        Ok(write_line(&mut self.file, bytes).map_err(FileError::at("write to", &self.path))?)
     }
 
     fn sync(&mut self) -> Result<(), JournalError> {

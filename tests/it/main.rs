@@ -13,6 +13,8 @@ mod architecture;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod dry_run;
 #[cfg(test)]
 mod explain;
