@@ -373,7 +373,7 @@ impl Driver<'_> {
             }
             Effect::CheckLiveness { attempt } => self.check_liveness(attempt),
             Effect::Arm { timer, after } => self.timers.arm(clock::now(), timer, after),
-            Effect::ArmAt { timer, at } => self.timers.arm_at(timer, at),
+            Effect::ArmAt { timer, at } => self.timers.arm_at(clock::now(), timer, at),
             Effect::Measure { verify } => self.measure(verify),
             Effect::SettleTasks { session_id, given, done, proven } => {
                 let known = self.known_tasks.clone();
