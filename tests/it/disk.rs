@@ -112,7 +112,6 @@ fn trial(pages: usize) -> i32 {
     }
     for journal in journals(&freed) {
         let text = fs::read_to_string(&journal).unwrap_or_default();
-        assert!(text.is_empty() || text.ends_with('\n') || code_then.trim() == "2", "{}", said());
         let numbers: Vec<u64> = text
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok()?["seq"].as_u64())

@@ -53,7 +53,11 @@ pub fn run(mut data: &[u8]) {
         let [plan, _] = files(root);
         // The plan only ever grows.
         assert!(plan.len() >= after[0].len(), "{taken:?}");
-        let twice = plan::take_inbox(root, &ledger, Timestamp::UNIX_EPOCH);
-        assert_eq!(files(root)[0], plan, "taken once is taken: {twice:?}");
+        // What was under a heading may make an item of the heading once it is gone; what was taken is taken.
+        if let Ok(twice) = plan::take_inbox(root, &ledger, Timestamp::UNIX_EPOCH) {
+            let again = twice.added.iter().find(|title| taken.added.contains(title));
+            assert_eq!(again, None, "{taken:?}, {twice:?}, inbox {:?}", String::from_utf8_lossy(inbox));
+            assert!(files(root)[0].starts_with(&plan), "{twice:?}");
+        }
     }
 }
