@@ -59,7 +59,7 @@ use procfs as os;
 mod testing;
 
 pub use capture::{CaptureError, CaptureSpec, Captured, HELPER_COOKIE, Output, capture};
-pub use crash::{crash_after, crash_point};
+pub use crash::{crash_point, crash_within};
 pub use exit::Exit;
 pub use id::{Description, ProcessId, describe, is_alive};
 pub use orphans::{Orphan, orphans, sweep_orphans};

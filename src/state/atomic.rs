@@ -30,7 +30,7 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-use crate::process::{crash_after, crash_point};
+use crate::process::{crash_point, crash_within};
 
 /// Mode of files that are ours alone (design §9).
 pub const PRIVATE_FILE: u32 = 0o600;
@@ -134,7 +134,7 @@ impl Staged {
 
 /// Adds a whole line, or several, to a file open for appending: one write, so that writers do not mix.
 pub fn write_line(file: &mut File, bytes: &[u8]) -> io::Result<()> {
-    crash_after(|| drop(file.write_all(&bytes[..bytes.len() / 2])));
+    crash_within(|| drop(file.write_all(&bytes[..bytes.len() / 2])));
     file.write_all(bytes)?;
     crash_point();
     Ok(())

@@ -30,7 +30,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::process::{crash_after, crash_point};
+use crate::process::{crash_point, crash_within};
 
 use super::atomic::{FileError, PRIVATE_FILE, names_file};
 
@@ -203,7 +203,7 @@ impl RunLock {
             if there > 0 {
                 behind.insert(0, b'\n');
             }
-            crash_after(|| drop(self.file.write_all_at(&behind[..behind.len() / 2], there)));
+            crash_within(|| drop(self.file.write_all_at(&behind[..behind.len() / 2], there)));
             self.file.write_all_at(&behind, there)?;
             self.file.set_len(there + behind.len() as u64)?;
             self.file.sync_all()?;

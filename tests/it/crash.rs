@@ -1,8 +1,8 @@
 //! `kill -9` at every step that leaves something on the disk, and between any two of them (design §12,
 //! field-reports O3, N01, H14).
 //!
-//! The program has crash points (`src/process/crash.rs`) after half of a line of `events.jsonl` and after all
-//! of it, around each replacement of a file, each write to a metric file and to the lock, and right after a
+//! The program has crash points (`src/process/crash.rs`) behind each line of `events.jsonl` and in the middle of
+//! it, around each replacement of a file, each write to a metric file and to the lock, and right after a
 //! `claude` was started. A run is ended at its first point, another one at its second, and so on until a run
 //! passes fewer points than that and comes to its end. After each of them `resume` has to go on as if nothing
 //! had been.
@@ -59,6 +59,18 @@ nth_call 3 {
 const PROMPT: &str = "Port the parser";
 const RUN: &[&str] = &["--prompt", PROMPT, "--verify", "test -e README.md", "--max-sessions", "6"];
 
+/// Of the points in the middle of a write every so many-th: a death there differs from the one before the write by
+/// a fragment at the end of one file.
+const STRIDE_WITHIN: u64 = 5;
+
+/// Where a run dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Point {
+    Between(u64),
+    Within(u64),
+    Nowhere,
+}
+
 /// What became of one trial.
 enum Trial {
     /// The run was killed and all was put right.
@@ -75,14 +87,18 @@ fn place() -> TestEnv {
 }
 
 /// Starts `args` and has it die at crash point `at`.
-fn start(env: &TestEnv, args: &[&str], at: u64) -> Finished {
+fn start(env: &TestEnv, args: &[&str], at: Point) -> Finished {
     let mut command = env.command(env!("CARGO_BIN_EXE_autopilot"));
-    command.env("TEST_CRASH_POINT", at.to_string());
+    match at {
+        Point::Between(at) => drop(command.env("TEST_CRASH_POINT", at.to_string())),
+        Point::Within(at) => drop(command.env("TEST_CRASH_WITHIN", at.to_string())),
+        Point::Nowhere => {}
+    }
     env.start_command(command, args).finish()
 }
 
 /// Goes on after a death: with the run where there is one, else anew.
-fn go_on(env: &TestEnv, at: u64) -> Finished {
+fn go_on(env: &TestEnv, at: Point) -> Finished {
     let run = start(env, &["resume"], at);
     // Died before it could say what is to be resumed, and so before it did anything.
     if run.code() == Some(2) {
@@ -92,8 +108,8 @@ fn go_on(env: &TestEnv, at: u64) -> Finished {
     run
 }
 
-/// A run is killed at crash point `first`, the run that goes on with it at `second` (0: never).
-fn trial(first: u64, second: u64) -> Trial {
+/// A run is killed at crash point `first`, the run that goes on with it at `second`.
+fn trial(first: Point, second: Point) -> Trial {
     let env = place();
     let mut run = start(&env, RUN, first);
     if run.signal() != Some(9) {
@@ -103,13 +119,13 @@ fn trial(first: u64, second: u64) -> Trial {
         return Trial::CameToItsEnd;
     }
     let mut deaths = 1;
-    if second > 0 {
+    if second != Point::Nowhere {
         run = go_on(&env, second);
         deaths += usize::from(run.signal() == Some(9));
     }
     if run.signal() == Some(9) {
         check_invariants(&env, &run, &Expect { killed: true, fragments: deaths, ..Expect::default() });
-        run = go_on(&env, 0);
+        run = go_on(&env, Point::Nowhere);
     }
     // A call that was cut off may have charged what nobody has heard of.
     check_invariants(&env, &run, &Expect { any_cost: true, fragments: deaths, ..Expect::default() });
@@ -232,35 +248,36 @@ fn left_of_writing(env: &TestEnv) -> Vec<String> {
     wrong
 }
 
-#[test]
-fn a_run_survives_its_death_at_every_step() {
+/// Dies at the points `of(1)`, `of(2)`, … until a run comes to its end. How many there were.
+fn every(of: impl Fn(u64) -> Point + Sync, stride: u64) -> u64 {
     let began = Instant::now();
     let next = AtomicU64::new(1);
     let end = AtomicU64::new(u64::MAX);
     let (survived, failed) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        loop {
+            let at = next.fetch_add(stride, Ordering::Relaxed);
+            if at > TOO_MANY || at >= end.load(Ordering::Relaxed) {
+                break;
+            }
+            // Every fourth time the run that goes on dies as well, at a point that moves along.
+            let second = if at % 4 == 0 { Point::Between(1 + at * 7 % 40) } else { Point::Nowhere };
+            let points = (of(at), second);
+            match catch_unwind(|| trial(points.0, points.1)) {
+                Ok(Trial::Survived) => drop(survived.fetch_add(1, Ordering::Relaxed)),
+                Ok(Trial::CameToItsEnd) => drop(end.fetch_min(at, Ordering::Relaxed)),
+                Err(panic) => {
+                    let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+                    failed.lock().unwrap().insert(points, text);
+                }
+            }
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    if at > TOO_MANY || at >= end.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    // Every third time the run that goes on dies as well, at a point that moves along.
-                    let second = if at % 4 == 0 { 1 + at * 7 % 60 } else { 0 };
-                    match catch_unwind(|| trial(at, second)) {
-                        Ok(Trial::Survived) => drop(survived.fetch_add(1, Ordering::Relaxed)),
-                        Ok(Trial::CameToItsEnd) => drop(end.fetch_min(at, Ordering::Relaxed)),
-                        Err(panic) => {
-                            let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
-                            failed.lock().unwrap().insert((at, second), text);
-                        }
-                    }
-                }
-            });
+            scope.spawn(work);
         }
     });
-    let end = end.load(Ordering::Relaxed);
     let (survived, failed) = (survived.into_inner(), failed.into_inner().unwrap());
     println!(
         "{} crash points tried, {survived} survived, in {:.1?}",
@@ -271,6 +288,18 @@ fn a_run_survives_its_death_at_every_step() {
         println!("--- {points:?}\n{}", text.lines().take(12).collect::<Vec<_>>().join("\n"));
     }
     assert!(failed.is_empty(), "not survived: {:?}", failed.keys());
-    assert!(end < TOO_MANY, "no run came to its end");
+    assert!(end.into_inner() < TOO_MANY, "no run came to its end");
+    survived
+}
+
+#[test]
+fn a_run_survives_its_death_between_any_two_steps() {
+    let survived = every(Point::Between, 1);
     assert!(survived >= 60, "only {survived} crash points: where are the others?");
+}
+
+#[test]
+fn a_run_survives_its_death_in_the_middle_of_a_write() {
+    let survived = every(Point::Within, STRIDE_WITHIN);
+    assert!(survived >= 8, "only {survived} crash points: where are the others?");
 }
