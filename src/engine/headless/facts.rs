@@ -266,3 +266,6 @@ fn summarise(input: &Value) -> String {
     }
     summary
 }
+
+#[cfg(test)]
+mod words_tests;
