@@ -34,9 +34,9 @@ fn said(place: usize, words: &str) -> Value {
 fn digested(entries: &[Value]) -> crate::core::transcript_digest::TranscriptDigest {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.jsonl");
-    let text: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
+    let text: Vec<String> = entries.iter().map(Value::to_string).collect();
     #[expect(clippy::disallowed_methods, reason = "a file of the test's own")]
-    fs::write(&path, text).unwrap();
+    fs::write(&path, text.join("\n") + "\n").unwrap();
     digest(&path, 0).unwrap()
 }
 

@@ -240,9 +240,9 @@ fn prompts(env: &TestEnv) -> Vec<String> {
 fn left_of_writing(env: &TestEnv) -> Vec<String> {
     let mut wrong = Vec::new();
     for entry in fs::read_dir(env.repo().join(".orchestrator/metrics")).unwrap() {
-        let name = entry.unwrap().file_name().to_string_lossy().into_owned();
-        if name.ends_with(".tmp") || name.ends_with(".lock") {
-            wrong.push(format!("left of writing: {name}"));
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "tmp" || end == "lock") {
+            wrong.push(format!("left of writing: {}", path.display()));
         }
     }
     wrong
@@ -261,7 +261,7 @@ fn every(of: impl Fn(u64) -> Point + Sync, stride: u64) -> u64 {
                 break;
             }
             // Every fourth time the run that goes on dies as well, at a point that moves along.
-            let second = if at % 4 == 0 { Point::Between(1 + at * 7 % 40) } else { Point::Nowhere };
+            let second = if at.is_multiple_of(4) { Point::Between(1 + at * 7 % 40) } else { Point::Nowhere };
             let points = (of(at), second);
             match catch_unwind(|| trial(points.0, points.1)) {
                 Ok(Trial::Survived) => drop(survived.fetch_add(1, Ordering::Relaxed)),

@@ -67,15 +67,15 @@ fn trial(pages: usize) -> i32 {
     env.script(&format!(
         "nth_call 1 {{\n{PARTIAL}\n}}\nnth_call 2 {{\nreport {{\"status\":\"complete\"}}\nturn\n}}"
     ));
-    fs::create_dir(env.repo().join(".orchestrator")).unwrap();
+    fs::create_dir(env.repo().join(".orchestrator")).expect("the folder");
     let mut command = env.command("/usr/bin/unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", SCRIPT, "sh"]);
-    command.arg(format!("size={}k", 4 * pages).strip_prefix("size=").unwrap());
+    command.arg(format!("{}k", 4 * pages));
     command.arg(env!("CARGO_BIN_EXE_autopilot"));
     let run = env.start_command(command, &["--prompt", "x", "--max-sessions", "2"]).finish();
     let code = run.code().expect("an exit code");
     let [full, freed] = ["full", "freed"].map(|name| env.root().join("tmp").join(name));
-    let resumed = fs::read_to_string(env.root().join("tmp/resumed.out")).unwrap();
+    let resumed = fs::read_to_string(env.root().join("tmp/resumed.out")).expect("what it said");
     let said = || format!("{pages} pages: {run}\n--- resumed\n{resumed}\n{}", dump(&env));
 
     assert!([0, 23].contains(&code), "{}", said());
@@ -103,7 +103,7 @@ fn trial(pages: usize) -> i32 {
     }
 
     // With room again it goes on, on top of what was cut off.
-    let code_then = fs::read_to_string(env.root().join("tmp/resumed.code")).unwrap();
+    let code_then = fs::read_to_string(env.root().join("tmp/resumed.code")).expect("its exit code");
     let nothing_to_do = ["there has been no run here", "start a new run instead", "has done its"];
     match code_then.trim() {
         "0" => {}
@@ -123,7 +123,7 @@ fn trial(pages: usize) -> i32 {
 
 /// How many calls of the double belong to the run on the small disk.
 fn resumed_from(calls: &[Value], runs: &[Value], kept: &[Value]) -> usize {
-    let sessions = runs.iter().chain(kept).filter_map(|record| record["sessions"].as_array()).next();
+    let sessions = runs.iter().chain(kept).find_map(|record| record["sessions"].as_array());
     let ids: Vec<&Value> = sessions.into_iter().flatten().collect();
     calls
         .iter()

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::wordings::{ERRORS, LIMITS, wording};
+use super::wordings::{LIMITS, wording};
 use super::*;
 use crate::core::evidence::AttemptEnd;
 use crate::core::fact::{Fact, RateLimit};

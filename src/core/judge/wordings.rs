@@ -32,7 +32,7 @@ pub(crate) const LIMITS: [&str; 25] = [
 ];
 
 /// Error wordings of the other classes.
-pub(crate) const ERRORS: [&str; 16] = [
+const ERRORS: [&str; 16] = [
     "Invalid API key · Fix external API key",
     "Please run /login · API Error: 403 Request not allowed",
     "Not logged in · Please run /login",
