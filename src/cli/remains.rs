@@ -2,8 +2,12 @@
 //!
 //! After a `kill -9` or a power cut the lock file still names the run. Whoever takes the lock next ends the
 //! processes that carry its mark (field-reports J04, H14), writes its record and its last event from its
-//! journal, and says so. Nothing of the work tree is touched.
+//! journal, and says so. A session that was over, and whose record was still on its way, gets it from there
+//! too. Nothing of the work tree is touched.
 
+mod sessions;
+
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::core::kill_switch::KillSwitch;
 use crate::core::outcome::Class;
-use crate::core::published::{RunEvent, Tokens};
+use crate::core::published::{Entry, RunEvent, Tokens};
 use crate::core::time::Now;
 use crate::driver::clock;
 use crate::journal::autopilot_record::{AutopilotRecord, Heal, SCHEMA_VERSION};
@@ -58,9 +62,8 @@ pub(super) async fn settle(layout: &Layout, acquired: Acquired) -> (RunLock, Vec
                 .map(|left| format!("{} ({})", left.comm, left.id.pid))
                 .collect(),
         });
-        if let Some(text) = record(layout, holder, clock::now()) {
-            events.push(RunEvent::Warning { text });
-        }
+        events
+            .extend(record(layout, holder, clock::now()).into_iter().map(|text| RunEvent::Warning { text }));
     }
     if all_settled && let Err(error) = lock.settled() {
         events.push(RunEvent::Warning { text: error.to_string() });
@@ -68,15 +71,24 @@ pub(super) async fn settle(layout: &Layout, acquired: Acquired) -> (RunLock, Vec
     (lock, events)
 }
 
-/// Writes the record and the last event that are missing; says what failed.
-fn record(layout: &Layout, holder: &Holder, now: Now) -> Option<String> {
-    let run_dir = layout.run(&holder.run_id)?;
+/// Writes the records and the last event that are missing; says what failed.
+fn record(layout: &Layout, holder: &Holder, now: Now) -> Vec<String> {
+    let Some(run_dir) = layout.run(&holder.run_id) else { return Vec::new() };
     let path = run_dir.events();
-    let replay = match read_journal(&path) {
-        Ok(replay) => replay,
-        Err(error) => return Some(format!("the journal of run {} cannot be read: {error}", holder.run_id)),
+    let entries = match read_journal(&path) {
+        Ok(replay) => replay.entries,
+        // It died before its first word.
+        Err(_) if run_dir.path().is_dir() && !path.exists() => Vec::new(),
+        Err(error) => return vec![format!("the journal of run {} cannot be read: {error}", holder.run_id)],
     };
-    let summary = RunSummary::from_entries(&replay.entries);
+    let mut failed = sessions::write_missing(layout, &holder.run_id, &entries);
+    failed.extend(run_record(layout, holder, &path, &entries, now));
+    failed
+}
+
+/// The record of the run, and its last event.
+fn run_record(layout: &Layout, holder: &Holder, path: &Path, entries: &[Entry], now: Now) -> Option<String> {
+    let summary = RunSummary::from_entries(entries);
     let tokens = summary.tokens.unwrap_or_default();
     let started_at = summary.started_at.unwrap_or(holder.started_at);
     let completed_at = summary.last_event_at.unwrap_or(started_at).max(started_at);
@@ -102,7 +114,7 @@ fn record(layout: &Layout, holder: &Holder, now: Now) -> Option<String> {
             limit_wait_seconds: summary.limit_wait_seconds,
             next: vec![format!("autopilot resume {}", holder.run_id)],
         };
-        let written = Journal::open(&path).and_then(|mut journal| {
+        let written = Journal::open(path).and_then(|mut journal| {
             journal.append(&last, now)?;
             journal.finish()
         });
@@ -124,7 +136,7 @@ fn record(layout: &Layout, holder: &Holder, now: Now) -> Option<String> {
         duration_seconds: worked.as_secs(),
         max_sessions: limits.map(|limits| limits.max_sessions).unwrap_or_default(),
         max_hours: limits.map(|limits| limits.max_hours).unwrap_or_default(),
-        confidence_threshold: confidence_threshold(&replay.entries),
+        confidence_threshold: confidence_threshold(entries),
         max_tokens: limits.map(|limits| limits.max_tokens).unwrap_or_default(),
         iterations_completed: summary.iterations,
         kill_switch: Some(KillSwitch::FailedWave),
@@ -170,7 +182,7 @@ fn is_of_part(record: &Map<String, Value>, resumed_at: Option<Timestamp>) -> boo
     resumed_at.is_none_or(|resumed| completed_at.is_some_and(|end| end.as_second() >= resumed.as_second()))
 }
 
-fn confidence_threshold(entries: &[crate::core::published::Entry]) -> f64 {
+fn confidence_threshold(entries: &[Entry]) -> f64 {
     entries
         .iter()
         .find_map(|entry| match &entry.event {

@@ -35,17 +35,7 @@ pub(super) async fn resume(
     refuse_running(&layout, &run_id)?;
     let run_dir =
         layout.run(&run_id).ok_or_else(|| CliError::usage(format!("`{run_id}` is not the id of a run")))?;
-    let path = run_dir.run_json();
-    let text = std::fs::read(&path).map_err(|error| {
-        CliError::new(ErrorKind::Usage, format!("cannot read {}", path.display()))
-            .caused_by(error)
-            .hinted("start a new run instead")
-    })?;
-    let file: RunFile = serde_json::from_slice(&text).map_err(|error| {
-        CliError::new(ErrorKind::Usage, format!("{} is damaged", path.display()))
-            .caused_by(error)
-            .hinted("start a new run instead")
-    })?;
+    let file = read_run_file(&run_dir.run_json()).map_err(|error| error.hinted("start a new run instead"))?;
     let replay = read_journal(&run_dir.events())
         .map_err(|error| CliError::from_error(ErrorKind::Usage, error).hinted("start a new run instead"))?;
     // What was asked at the beginning, over it what was asked by each `resume`, and over that what is asked now.
@@ -90,6 +80,15 @@ fn earlier(entries: &[Entry]) -> Earlier {
         }
     }
     earlier
+}
+
+fn read_run_file(path: &Path) -> Result<RunFile, CliError> {
+    let text = std::fs::read(path).map_err(|error| {
+        CliError::new(ErrorKind::Usage, format!("cannot read {}", path.display())).caused_by(error)
+    })?;
+    serde_json::from_slice(&text).map_err(|error| {
+        CliError::new(ErrorKind::Usage, format!("{} is damaged", path.display())).caused_by(error)
+    })
 }
 
 fn refuse_running(layout: &Layout, run_id: &str) -> Result<(), CliError> {

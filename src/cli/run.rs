@@ -163,9 +163,23 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
             let file = RunFile { v: 1, run_id, argv, prompt: prompt.clone(), ..RunFile::default() };
             (file, Inherited::default(), Earlier::default())
         };
-    write_run_file(&run_dir, &file)?;
-    let mut journal = Journal::open(&run_dir.events())
-        .map_err(|error| CliError::from_error(ErrorKind::Environment, error))?;
+    let begun = write_run_file(&run_dir, &file).and_then(|()| {
+        Journal::open(&run_dir.events()).map_err(|error| {
+            let full = error.is_disk_full();
+            hinted_if_full(full, CliError::from_error(ErrorKind::Environment, error))
+        })
+    });
+    let mut journal = match begun {
+        Ok(journal) => journal,
+        Err(error) => {
+            // It has not begun, so nobody is to find it dead.
+            drop(lock.release());
+            if new {
+                drop(std::fs::remove_dir_all(run_dir.path()));
+            }
+            return Err(error);
+        }
+    };
     let mut watcher = Watcher::new(printer, request.events, started);
     let setup = Setup {
         run_id: run_id.clone(),
@@ -302,6 +316,9 @@ fn take_lock(layout: &Layout, run_id: &str, cookie: &Cookie, started: Now) -> Re
                 CliError::new(ErrorKind::AlreadyRunning, words)
                     .hinted("wait for it (`autopilot status`), or use another checkout (`git worktree add`)")
             }
+            LockError::File(file) if file.is_disk_full() => {
+                hinted_if_full(true, CliError::from_error(ErrorKind::Environment, error))
+            }
             LockError::File(_) => CliError::from_error(ErrorKind::Environment, error)
                 .hinted("the lock has to be a file on a file system with locks: see what is there instead"),
         }),
@@ -312,8 +329,15 @@ fn write_run_file(run_dir: &RunDir, file: &RunFile) -> Result<(), CliError> {
     let mut bytes = serde_json::to_vec_pretty(file)
         .map_err(|error| CliError::from_error(ErrorKind::Unexpected, error))?;
     bytes.push(b'\n');
-    atomic::replace(&run_dir.run_json(), &bytes, atomic::PRIVATE_FILE)
-        .map_err(|error| CliError::from_error(ErrorKind::Environment, error))
+    atomic::replace(&run_dir.run_json(), &bytes, atomic::PRIVATE_FILE).map_err(|error| {
+        let full = error.is_disk_full();
+        hinted_if_full(full, CliError::from_error(ErrorKind::Environment, error))
+    })
+}
+
+/// What a person does about a full disk before anything was started.
+fn hinted_if_full(full: bool, error: CliError) -> CliError {
+    if full { error.hinted("free some space; nothing was started") } else { error }
 }
 
 /// The limits of the core from the settings.

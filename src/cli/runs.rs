@@ -3,7 +3,8 @@
 //! What can be shown is shown: a journal with damaged lines gives the rest of it, a folder without a journal
 //! what the record in `autopilot.jsonl` says, and either says so.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use crate::git::{self, Repo};
 use crate::journal::reader::{ReadError, is_missing, skim_journal};
 use crate::journal::records::newest_first;
 use crate::report::RunSummary;
-use crate::state::layout::Layout;
+use crate::state::layout::{Layout, RunDir};
 use crate::state::lock::{self, Holder, Peek};
 use crate::state::run_id::age_key;
 
@@ -30,7 +31,9 @@ const NAMED: usize = 3;
 pub(super) fn find(layout: &Layout, wanted: Option<&str>) -> Result<String, CliError> {
     let ids = ids(layout)?;
     let Some(wanted) = wanted.filter(|wanted| *wanted != LAST) else {
-        return ids.last().cloned().ok_or_else(|| {
+        // One that died before it said that it began has nothing to tell or to go on with.
+        let began = ids.iter().rev().find(|id| layout.run(id).is_some_and(|run_dir| began(&run_dir)));
+        return began.or(ids.last()).cloned().ok_or_else(|| {
             CliError::usage("there has been no run here").hinted("start one with `autopilot`")
         });
     };
@@ -53,6 +56,16 @@ pub(super) fn find(layout: &Layout, wanted: Option<&str>) -> Result<String, CliE
                 .hinted(format!("say more of its id: the last ones are {}", named.join(", "))))
         }
     }
+}
+
+/// Whether the journal has a first line, which is the beginning. One that cannot be read is for whoever wants to
+/// read it to complain of.
+fn began(run_dir: &RunDir) -> bool {
+    let path = run_dir.events();
+    let Ok(mut file) = File::open(&path) else { return path.exists() };
+    let mut head = [0; 16 << 10];
+    // The first line is a few hundred bytes; a read of a local file gives them at once.
+    file.read(&mut head).map_or(true, |read| head[..read].contains(&b'\n'))
 }
 
 /// Ids of all runs with a folder, oldest first.

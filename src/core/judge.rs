@@ -498,3 +498,5 @@ fn says_network(words: &str) -> bool {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod wordings;

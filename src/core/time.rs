@@ -31,6 +31,37 @@ impl Now {
     }
 }
 
+/// When a timer runs out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// The wall instant it aims at.
+    wall: Option<Timestamp>,
+    /// On the monotonic clock, at the latest.
+    mono: Duration,
+}
+
+impl Due {
+    /// After this long, whatever the wall clock does.
+    #[must_use]
+    pub fn after(now: Now, time: Duration) -> Due {
+        Due { wall: None, mono: now.mono.saturating_add(time) }
+    }
+
+    /// At a wall instant: sooner where the clock is set ahead, but never later than it is away now. A clock that
+    /// is set back by hours in the middle of a wait does not prolong it; who wakes up asks, and learns.
+    #[must_use]
+    pub fn at(now: Now, instant: Timestamp) -> Due {
+        Due { wall: Some(instant), mono: now.mono.saturating_add(now.until_wall(instant)) }
+    }
+
+    /// Time left; zero once it has run out.
+    #[must_use]
+    pub fn left(self, now: Now) -> Duration {
+        let left = self.mono.saturating_sub(now.mono);
+        self.wall.map_or(left, |instant| left.min(now.until_wall(instant)))
+    }
+}
+
 /// What a timer is for. One kind has at most one live timer at a time; a newer one replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TimerKind {
@@ -69,6 +100,27 @@ pub struct TimerId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deadline_comes_no_later_for_a_clock_that_was_set() {
+        let instant = Timestamp::from_second(1_000).unwrap();
+        for (now, after, aimed) in [
+            (at(5, 0), 1_000, 1_000),
+            (at(905, 900), 100, 100),
+            (at(1_005, 1_000), 0, 0),
+            // Set ahead by ten hours, and back by ten.
+            (at(105, 36_100), 900, 0),
+            (at(105, -35_900), 900, 900),
+            (at(1_005, -35_000), 0, 0),
+        ] {
+            let began = at(5, 0);
+            let left = |due: Due| due.left(now).as_secs();
+            assert_eq!(left(Due::after(began, Duration::from_secs(1_000))), after, "{now:?}");
+            assert_eq!(left(Due::at(began, instant)), aimed, "{now:?}");
+        }
+        // Past already.
+        assert_eq!(Due::at(at(5, 2_000), instant).left(at(5, 2_000)), Duration::ZERO);
+    }
 
     fn at(mono: u64, wall: i64) -> Now {
         Now { mono: Duration::from_secs(mono), wall: Timestamp::from_second(wall).unwrap() }

@@ -385,7 +385,7 @@ impl Driver<'_> {
             }
             Effect::CheckLiveness { attempt } => self.check_liveness(attempt),
             Effect::Arm { timer, after } => self.timers.arm(clock::now(), timer, after),
-            Effect::ArmAt { timer, at } => self.timers.arm_at(timer, at),
+            Effect::ArmAt { timer, at } => self.timers.arm_at(clock::now(), timer, at),
             Effect::Measure { verify } => self.measure(verify),
             Effect::SettleTasks { session_id, given, done, proven } => {
                 let known = self.known_tasks.clone();
@@ -589,7 +589,14 @@ impl Driver<'_> {
         let start =
             self.snapshot.as_ref().and_then(|snapshot| snapshot.head.as_ref().map(ToString::to_string));
         let (repo, known) = (self.setup.repo.clone(), self.known_tasks.clone());
+        // The journal says first that the session is over. The other way round a death in between would have
+        // `resume` go on with a session that is on record, and record it once more.
+        let ended = self.journal.all_stored();
         self.query(async move {
+            if let Ok(ended) = ended {
+                // A journal that fails has its own way to say so; the record is due all the same.
+                drop(ended.wait().await);
+            }
             if docs {
                 let mark = layout.documentation_mark();
                 let wanted = closing::documentation(&repo, &mark, start.as_deref(), &known).await;

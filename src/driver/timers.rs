@@ -9,18 +9,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::core::time::{Now, TimerId, TimerKind};
+use crate::core::time::{Due, Now, TimerId, TimerKind};
 
 /// Longest time slept without looking at the clocks again.
 pub(super) const SLICE: Duration = Duration::from_mins(1);
-
-#[derive(Debug, Clone, Copy)]
-enum Due {
-    /// On the monotonic clock.
-    Mono(Duration),
-    /// On the wall clock.
-    Wall(Timestamp),
-}
 
 /// Armed timers.
 #[derive(Debug, Default)]
@@ -30,30 +22,22 @@ pub(super) struct Timers {
 
 impl Timers {
     pub(super) fn arm(&mut self, now: Now, timer: TimerId, after: Duration) {
-        self.armed.insert(timer.kind, (timer, Due::Mono(now.mono.saturating_add(after))));
+        self.armed.insert(timer.kind, (timer, Due::after(now, after)));
     }
 
-    pub(super) fn arm_at(&mut self, timer: TimerId, at: Timestamp) {
-        self.armed.insert(timer.kind, (timer, Due::Wall(at)));
+    pub(super) fn arm_at(&mut self, now: Now, timer: TimerId, at: Timestamp) {
+        self.armed.insert(timer.kind, (timer, Due::at(now, at)));
     }
 
     /// How long to sleep at most.
     pub(super) fn pause(&self, now: Now) -> Duration {
-        self.armed.values().map(|(_, due)| left(*due, now)).min().unwrap_or(SLICE).min(SLICE)
+        self.armed.values().map(|(_, due)| due.left(now)).min().unwrap_or(SLICE).min(SLICE)
     }
 
     /// A timer that has run out, if one has; it is no longer armed.
     pub(super) fn pop(&mut self, now: Now) -> Option<TimerId> {
-        let kind =
-            self.armed.iter().find(|(_, (_, due))| left(*due, now).is_zero()).map(|(kind, _)| *kind)?;
+        let kind = self.armed.iter().find(|(_, (_, due))| due.left(now).is_zero()).map(|(kind, _)| *kind)?;
         self.armed.remove(&kind).map(|(timer, _)| timer)
-    }
-}
-
-fn left(due: Due, now: Now) -> Duration {
-    match due {
-        Due::Mono(at) => at.saturating_sub(now.mono),
-        Due::Wall(at) => now.until_wall(at),
     }
 }
 
@@ -81,7 +65,7 @@ mod tests {
     fn a_wall_timer_follows_the_wall_clock_in_slices() {
         let mut timers = Timers::default();
         let timer = TimerId { kind: TimerKind::LimitReset, epoch: 1 };
-        timers.arm_at(timer, Timestamp::from_second(10_000).unwrap());
+        timers.arm_at(at(0, 0), timer, Timestamp::from_second(10_000).unwrap());
         assert_eq!(timers.pause(at(0, 0)), SLICE);
         // The clock was set ahead, or the machine slept: it is due at once.
         assert_eq!(timers.pause(at(1, 10_001)), Duration::ZERO);

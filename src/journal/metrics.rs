@@ -38,7 +38,9 @@ use serde::Serialize;
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::state::atomic::{FileError, PRIVATE_FILE, Staged, remove_leftovers, sync_folder, with_lock};
+use crate::state::atomic::{
+    FileError, PRIVATE_FILE, Staged, remove_leftovers, sync_folder, with_lock, write_line,
+};
 use crate::state::layout::Layout;
 
 use super::autopilot_record::AutopilotRecord;
@@ -230,7 +232,7 @@ fn append(path: &Path, line: &[u8]) -> Result<(), FileError> {
         if length > 0 {
             file.read_exact_at(&mut last, length - 1)?;
         }
-        file.write_all(&closing_off(&last, line))?;
+        write_line(&mut file, &closing_off(&last, line))?;
         file.sync_all()?;
         Ok(length == 0)
     };

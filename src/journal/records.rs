@@ -161,6 +161,20 @@ pub fn of_run(path: &Path, run_id: &str) -> io::Result<Option<Map<String, Value>
     Ok(recent_where(path, MetricFile::Autopilot, 1, is)?.values.pop())
 }
 
+/// How many records there are of a run's sessions with this id: more than one where iterations share a
+/// conversation (`--chain resume`).
+pub fn session_records(path: &Path, run_id: &str, session_id: &str) -> io::Result<usize> {
+    let is = |record: &Map<String, Value>| {
+        let names = [("autopilot_run_id", run_id), ("session_id", session_id)];
+        // A session that named itself keeps the id of its conversation under another name.
+        let raw = record.get("raw_session_id").is_some_and(|id| id == session_id);
+        names.iter().all(|(key, value)| {
+            record.get(*key).is_some_and(|id| id == value) || (*key == "session_id" && raw)
+        })
+    };
+    Ok(recent_where(path, MetricFile::Sessions, usize::MAX, is)?.values.len())
+}
+
 impl Records {
     /// Reads a line, keeps the counts, and gives its records. `None` = a line that is too long to be one.
     fn take(&mut self, line: Option<&[u8]>, terminated: bool) -> Vec<Map<String, Value>> {

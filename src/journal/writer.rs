@@ -41,7 +41,7 @@ use tokio::sync::oneshot;
 
 use crate::core::published::{FORMAT, RunEvent};
 use crate::core::time::Now;
-use crate::state::atomic::{FileError, PRIVATE_FILE, folder_of, sync_folder};
+use crate::state::atomic::{FileError, PRIVATE_FILE, folder_of, sync_folder, write_line};
 
 use super::reader::{ReadError, read_journal};
 
@@ -171,6 +171,14 @@ impl Journal {
         Ok(Ack(done))
     }
 
+    /// Says when everything that was given to it so far is on the disk.
+    pub fn all_stored(&mut self) -> Result<Ack, JournalError> {
+        let (ack, done) = oneshot::channel();
+        let queue = self.queue.as_ref().ok_or(JournalError::Gone)?;
+        queue.send(Job { line: Vec::new(), sync: true, ack: Some(ack) }).map_err(|_| JournalError::Gone)?;
+        Ok(Ack(done))
+    }
+
     /// Waits until everything is written and synced; the first failure, if there was one.
     pub fn finish(mut self) -> Result<(), JournalError> {
         self.close()
@@ -254,7 +262,7 @@ impl Sink {
     }
 
     fn store(&mut self, batch: &[Job], sync: bool) -> Result<(), JournalError> {
-        for job in batch {
+        for job in batch.iter().filter(|job| !job.line.is_empty()) {
             self.write(&job.line)?;
         }
         if sync {
@@ -264,7 +272,7 @@ impl Sink {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), JournalError> {
-        Ok(self.file.write_all(bytes).map_err(FileError::at("write to", &self.path))?)
+        Ok(write_line(&mut self.file, bytes).map_err(FileError::at("write to", &self.path))?)
     }
 
     fn sync(&mut self) -> Result<(), JournalError> {
@@ -356,6 +364,21 @@ mod tests {
         let mut journal = Journal::open(&path).unwrap();
         journal.append_durable(&warning("a"), now()).unwrap().wait().await.unwrap();
         assert_eq!(read_journal(&path).unwrap().entries.len(), 1);
+    }
+
+    #[test]
+    fn all_that_was_given_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let mut journal = Journal::open(&path).unwrap();
+        for text in ["a", "b"] {
+            journal.append(&warning(text), now()).unwrap();
+        }
+        journal.all_stored().unwrap().wait_blocking().unwrap();
+        assert_eq!(texts(&read_journal(&path).unwrap()), expected(&[(0, "a"), (1, "b")]));
+        journal.append(&warning("c"), now()).unwrap();
+        journal.finish().unwrap();
+        assert_eq!(read_journal(&path).unwrap().last_seq, Some(2));
     }
 
     #[test]

@@ -34,6 +34,7 @@
 //! * macOS has neither subreaper nor pidfd; that part compiles by `cfg` and is **not verified**.
 
 mod capture;
+mod crash;
 mod exit;
 mod id;
 mod membership;
@@ -58,6 +59,7 @@ use procfs as os;
 mod testing;
 
 pub use capture::{CaptureError, CaptureSpec, Captured, HELPER_COOKIE, Output, capture};
+pub use crash::{crash_point, crash_within};
 pub use exit::Exit;
 pub use id::{Description, ProcessId, describe, is_alive};
 pub use orphans::{Orphan, orphans, sweep_orphans};

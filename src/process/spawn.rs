@@ -232,7 +232,9 @@ pub fn spawn(spec: &SpawnSpec) -> Result<Child, SpawnError> {
         .envs(spec.env.iter().map(|(name, value)| (name, value)))
         .current_dir(&spec.cwd)
         .stdin(Stdio::piped());
-    start(command, &spec.program, &spec.cwd, spec.cookie.clone())
+    let child = start(command, &spec.program, &spec.cwd, spec.cookie.clone())?;
+    super::crash_point();
+    Ok(child)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the one place that starts processes")]

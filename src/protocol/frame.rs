@@ -107,7 +107,8 @@ impl LineFramer {
         Self::with_limits(MAX_LINE, ELIDED_STRING_HEAD)
     }
 
-    fn with_limits(max_line: usize, string_head: usize) -> Self {
+    /// A framer with other limits than [`MAX_LINE`] and [`ELIDED_STRING_HEAD`].
+    pub fn with_limits(max_line: usize, string_head: usize) -> Self {
         Self {
             buffer: Vec::new(),
             len: 0,

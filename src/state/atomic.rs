@@ -30,6 +30,8 @@ use std::time::Duration;
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
+use crate::process::{crash_point, crash_within};
+
 /// Mode of files that are ours alone (design §9).
 pub const PRIVATE_FILE: u32 = 0o600;
 
@@ -123,9 +125,19 @@ impl Staged {
     /// Puts it in place and makes that durable.
     pub fn commit(self) -> Result<(), FileError> {
         let Staged { temporary, target } = self;
+        crash_point();
         temporary.persist(&target).map_err(|error| FileError::at("replace", &target)(error.error))?;
+        crash_point();
         sync_folder(folder_of(&target))
     }
+}
+
+/// Adds a whole line, or several, to a file open for appending: one write, so that writers do not mix.
+pub fn write_line(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    crash_within(|| drop(file.write_all(&bytes[..bytes.len() / 2])));
+    file.write_all(bytes)?;
+    crash_point();
+    Ok(())
 }
 
 /// Removes what a `kill -9` in the middle of a [`Staged::commit`] left beside `path`. Only for a caller that

@@ -15,6 +15,8 @@
 //!   [`RunLock::reassert`] checks again while the run goes on.
 //! - What a dead run left to do is not forgotten by a second death: holders stay in the file, behind
 //!   the new one, until [`RunLock::settled`] says that they were dealt with.
+//!   Nor by a death while that is written down: what is there stays until the new content, a line of its
+//!   own behind it, is on the disk. The last line that can be read counts.
 //! - Content that cannot be read never blocks a run; it is reported as damaged.
 //! - The descriptor is close-on-exec: a child that outlives us does not keep the lock.
 
@@ -27,6 +29,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::process::{crash_point, crash_within};
 
 use super::atomic::{FileError, PRIVATE_FILE, names_file};
 
@@ -185,18 +189,35 @@ impl RunLock {
             .map_err(LockError::from)
     }
 
-    /// In place, the bytes before the length: killed half way, the file is damaged (and said to be), not
-    /// empty like after a clean end.
+    /// In place: first behind what is there, and once that is safe, over it if it fits.
     fn store(&self) -> Result<(), LockError> {
         let mut bytes = serde_json::to_vec(&self.content).expect("plain data serialises");
         bytes.push(b'\n');
-        let length = bytes.len() as u64;
-        self.file
-            .write_all_at(&bytes, 0)
-            .and_then(|()| self.file.set_len(length))
-            .and_then(|()| self.file.sync_all())
-            .map_err(FileError::at("write", &self.path))
-            .map_err(LockError::from)
+        let work = || -> io::Result<()> {
+            let there = match read_content(&self.file) {
+                Stored::Known(_) => self.file.metadata()?.len(),
+                Stored::Nothing | Stored::Damaged => 0,
+            };
+            let mut behind = bytes.clone();
+            // A line that was cut off is ended first.
+            if there > 0 {
+                behind.insert(0, b'\n');
+            }
+            crash_within(|| drop(self.file.write_all_at(&behind[..behind.len() / 2], there)));
+            self.file.write_all_at(&behind, there)?;
+            self.file.set_len(there + behind.len() as u64)?;
+            self.file.sync_all()?;
+            crash_point();
+            if there >= bytes.len() as u64 {
+                self.file.write_all_at(&bytes, 0)?;
+                self.file.sync_all()?;
+                crash_point();
+                self.file.set_len(bytes.len() as u64)?;
+                self.file.sync_all()?;
+            }
+            Ok(())
+        };
+        work().map_err(FileError::at("write", &self.path)).map_err(LockError::from)
     }
 }
 
@@ -260,9 +281,10 @@ enum Stored {
 
 fn read_content(file: &File) -> Stored {
     let mut bytes = Vec::new();
-    let mut at = 0;
+    let Ok(length) = file.metadata().map(|metadata| metadata.len()) else { return Stored::Damaged };
     // By position: the offset of the shared descriptor stays out of it.
-    while at < MAX_CONTENT {
+    let mut at = length.saturating_sub(MAX_CONTENT);
+    while bytes.len() as u64 <= MAX_CONTENT {
         let mut chunk = [0; 4096];
         match file.read_at(&mut chunk, at) {
             Ok(0) => break,
@@ -277,7 +299,8 @@ fn read_content(file: &File) -> Stored {
     if bytes.is_empty() {
         return Stored::Nothing;
     }
-    serde_json::from_slice(&bytes).map_or(Stored::Damaged, Stored::Known)
+    let mut lines = bytes.rsplit(|byte| *byte == b'\n');
+    lines.find_map(|line| serde_json::from_slice(line).ok()).map_or(Stored::Damaged, Stored::Known)
 }
 
 #[cfg(test)]
@@ -334,6 +357,30 @@ mod tests {
         third.lock.settled().unwrap();
         drop(third);
         assert_eq!(ids(&RunLock::acquire(&path, &holder("d")).unwrap().previous), ["c"]);
+    }
+
+    #[test]
+    fn a_death_in_the_middle_of_a_write_forgets_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        drop(RunLock::acquire(&path, &holder("a")).unwrap());
+        let whole = fs::read(&path).unwrap();
+        drop(RunLock::acquire(&path, &holder("bb")).unwrap());
+        let longer = fs::read(&path).unwrap();
+        assert!(longer.starts_with(&whole), "it is written behind");
+        for cut in whole.len()..longer.len() {
+            crate::state::atomic::replace(&path, &longer[..cut], 0o600).unwrap();
+            let taken = RunLock::acquire(&path, &holder("c")).unwrap();
+            // Without the newline it is whole as well.
+            let wanted = if cut + 1 < longer.len() { &["a"][..] } else { &["bb", "a"][..] };
+            assert_eq!((ids(&taken.previous).as_slice(), taken.damaged), (wanted, false), "{cut}");
+        }
+        // Once settled, it is short again.
+        let mut taken = RunLock::acquire(&path, &holder("d")).unwrap();
+        let before = fs::metadata(&path).unwrap().len();
+        taken.lock.settled().unwrap();
+        assert_eq!(fs::read(&path).unwrap().split(|byte| *byte == b'\n').count(), 2);
+        assert!(fs::metadata(&path).unwrap().len() < before);
     }
 
     #[test]

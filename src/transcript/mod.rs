@@ -23,6 +23,8 @@ mod record;
 
 #[cfg(test)]
 mod fixture_tests;
+#[cfg(test)]
+mod words_tests;
 
 use std::fs::File;
 use std::io;

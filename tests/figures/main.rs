@@ -16,6 +16,7 @@
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
 mod appends;
+mod chaos;
 mod figure;
 mod gap;
 mod launch;
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 
 use figure::{Figure, Taken, table};
 
-/// Everything that is measured, cheap figures first.
+/// Everything that is measured, cheap figures first; behind it [`chaos::CASES`].
 const FIGURES: &[Figure] = &[
     Figure { name: "binary-size", budget: "<= 10 MB", take: launch::binary_size },
     Figure { name: "version-time", budget: "<= 10 ms", take: launch::version_time },
@@ -68,11 +69,15 @@ fn main() -> ExitCode {
     }
     let wanted: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
     let mut taken = Vec::new();
-    for figure in FIGURES {
+    for figure in FIGURES.iter().chain(&chaos::CASES) {
         if wanted.is_empty() || wanted.iter().any(|word| figure.name.contains(word.as_str())) {
             taken.push((figure, Taken::of(figure)));
         }
     }
     print!("{}", table(&taken));
+    let beside = chaos::beside(&taken);
+    if !beside.is_empty() {
+        print!("\nchaos, beside what was measured of others (see tests/figures/chaos.rs)\n{beside}");
+    }
     if taken.iter().all(|(_, taken)| taken.measured.is_ok()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

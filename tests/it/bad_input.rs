@@ -19,6 +19,7 @@ const EXPECT: Expect = Expect {
     no_record: false,
     any_cost: false,
     violations: &[],
+    fragments: 0,
 };
 
 /// Arguments that are refused with `code`; what is said begins with `error: `, holds `texts` and ends with a hint.

@@ -13,6 +13,10 @@ mod architecture;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod crash;
+#[cfg(all(test, target_os = "linux"))]
+mod disk;
+#[cfg(test)]
 mod dry_run;
 #[cfg(test)]
 mod explain;
@@ -20,6 +24,8 @@ mod explain;
 mod fake_claude;
 #[cfg(test)]
 mod field_reports;
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod handover;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! night takes microseconds. Every step is looked over by the [`oracle`], so that each test checks the
 //! invariants of a run whatever else it is about.
 
+mod clock_tests;
 mod limit_tests;
 mod loop_tests;
 mod model_tests;
@@ -18,8 +19,8 @@ mod work_tests;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use super::autonomy::Autonomy;
 use super::event::{Effect, Event, Launch, RunEnd, SessionClose, StopLevel, StopStep, Survey};
@@ -32,7 +33,7 @@ use super::recovery::Policy;
 use super::resources::{self, Reading, Sample};
 use super::run::{Chain, Inherited, Limits, Run};
 use super::signals::Signals;
-use super::time::{Now, TimerId, TimerKind};
+use super::time::{Due, Now, TimerId, TimerKind};
 use super::transcript_digest::{Ended, Excerpt, Growth, Resumable, Tally, TranscriptDigest, TurnOver};
 use oracle::Oracle;
 use script::{Attempt, Step, done};
@@ -87,6 +88,8 @@ enum Happening {
     Event(Box<Event>),
     Step(u32, Step),
     Suspend(Duration),
+    /// The wall clock is set, by so many seconds.
+    SetClock(i64),
 }
 
 /// An entry of a transcript: text of the model, or the prompt.
@@ -95,12 +98,6 @@ struct Entry {
     assistant: bool,
     /// The entry ends the turn.
     ends: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Due {
-    Mono(Duration),
-    Wall(Timestamp),
 }
 
 struct Live {
@@ -207,6 +204,12 @@ impl World {
         self
     }
 
+    /// The wall clock jumps.
+    fn set_clock_at(mut self, after: Duration, seconds: i64) -> Self {
+        self.schedule(after, Happening::SetClock(seconds));
+        self
+    }
+
     fn survey(mut self, survey: impl Into<Survey>) -> Self {
         self.surveys.push_back(survey.into());
         self
@@ -242,7 +245,7 @@ impl World {
     /// The next thing happens; `false` when there is none.
     fn advance(&mut self) -> bool {
         let planned = self.agenda.keys().next().copied();
-        let timer = self.timers.iter().map(|(kind, (_, due))| (self.left(*due), *kind)).min();
+        let timer = self.timers.iter().map(|(kind, (_, due))| (due.left(self.now), *kind)).min();
         let planned_left = planned.map(|(at, _)| at.saturating_sub(self.now.mono));
         match (planned_left, timer) {
             (Some(left), Some((timer_left, _))) if left <= timer_left => self.happen(left, planned),
@@ -264,13 +267,16 @@ impl World {
         match happening {
             Happening::Event(event) => self.step(*event),
             Happening::Step(attempt, step) => self.play_step(attempt, step),
+            Happening::SetClock(seconds) => {
+                self.now.wall = self.now.wall.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+            }
             Happening::Suspend(asleep) => {
                 self.pass(asleep);
                 // As in the driver: what ran out meanwhile is on its way before the core hears of the sleep.
                 let late: Vec<_> = self
                     .timers
                     .iter()
-                    .filter(|(_, (_, due))| self.left(*due).is_zero())
+                    .filter(|(_, (_, due))| due.left(self.now).is_zero())
                     .map(|(kind, _)| *kind)
                     .collect();
                 let late: Vec<_> = late.iter().filter_map(|kind| self.timers.remove(kind)).collect();
@@ -285,13 +291,6 @@ impl World {
     fn pass(&mut self, time: Duration) {
         self.now.mono += time;
         self.now.wall = self.now.wall.checked_add(time).unwrap();
-    }
-
-    fn left(&self, due: Due) -> Duration {
-        match due {
-            Due::Mono(at) => at.saturating_sub(self.now.mono),
-            Due::Wall(at) => self.now.until_wall(at),
-        }
     }
 
     fn play_step(&mut self, attempt: u32, step: Step) {
@@ -392,10 +391,10 @@ impl World {
                 pending.push_back(Event::Liveness { attempt, moved });
             }
             Effect::Arm { timer, after } => {
-                self.timers.insert(timer.kind, (timer, Due::Mono(self.now.mono + after)));
+                self.timers.insert(timer.kind, (timer, Due::after(self.now, after)));
             }
             Effect::ArmAt { timer, at } => {
-                self.timers.insert(timer.kind, (timer, Due::Wall(at)));
+                self.timers.insert(timer.kind, (timer, Due::at(self.now, at)));
             }
             Effect::Measure { verify } => {
                 self.verified += u32::from(verify);

@@ -139,10 +139,10 @@ impl Harness {
                 Effect::Launch(launch) => self.attempt = launch.attempt,
                 Effect::Inspect { session_id, .. } => self.session_id.clone_from(session_id),
                 Effect::Arm { timer, after } => {
-                    self.armed.insert(timer.kind, (*timer, Due::Mono(self.now.mono + *after)));
+                    self.armed.insert(timer.kind, (*timer, Due::after(self.now, *after)));
                 }
                 Effect::ArmAt { timer, at } => {
-                    self.armed.insert(timer.kind, (*timer, Due::Wall(*at)));
+                    self.armed.insert(timer.kind, (*timer, Due::at(self.now, *at)));
                 }
                 Effect::Finish(_) => self.finished = true,
                 _ => {}
@@ -187,11 +187,7 @@ impl Harness {
                 let kind = self.armed.keys().nth(nth % self.armed.len().max(1)).copied();
                 match kind.and_then(|kind| self.armed.remove(&kind)) {
                     Some((timer, due)) => {
-                        let left = match due {
-                            Due::Mono(at) => at.saturating_sub(self.now.mono),
-                            Due::Wall(at) => self.now.until_wall(at),
-                        };
-                        self.pass(left);
+                        self.pass(due.left(self.now));
                         Event::Timer(timer)
                     }
                     None => Event::Start,

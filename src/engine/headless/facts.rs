@@ -267,3 +267,6 @@ pub fn summarise(input: &Value) -> String {
     }
     summary
 }
+
+#[cfg(test)]
+mod words_tests;
