@@ -43,6 +43,8 @@ pub enum StopCause {
     Operator,
     /// It went round in circles.
     Stuck,
+    /// The API refused the login, twice, and the CLI was about to ask for minutes on end (field-reports F04).
+    Login,
 }
 
 /// Why a process could not be started.
@@ -105,6 +107,8 @@ pub struct Evidence {
     pub initialised: Option<Initialised>,
     /// Findings from well-formed lines; 0 = nothing came that belongs to a turn.
     pub lines: u64,
+    /// API retries of the CLI because its login was refused.
+    pub login_refused: u32,
     /// Unreadable lines.
     pub bad_lines: u64,
     /// Last result; the last one is authoritative (field-reports A17).
@@ -159,6 +163,8 @@ impl Evidence {
             Fact::Initialised(init) => self.initialised = Some(init.clone()),
             Fact::Text { text, sub_agent: false } => {
                 self.api_error = None;
+                // It was let in after all.
+                self.login_refused = 0;
                 if !self.text.is_empty() {
                     self.text.push('\n');
                 }
@@ -166,7 +172,10 @@ impl Evidence {
                 keep_end(&mut self.text, TEXT_LIMIT);
             }
             Fact::ToolStarted { .. } => self.tool_calls += 1,
-            Fact::ApiRetry(_) => self.api_retries += 1,
+            Fact::ApiRetry(retry) => {
+                self.api_retries += 1;
+                self.login_refused += u32::from(retry.refuses_login());
+            }
             Fact::RateLimit(limit) => {
                 let window = limit.window.clone().unwrap_or_default();
                 self.rate_limits.insert(window, limit.clone());

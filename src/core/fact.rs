@@ -130,6 +130,14 @@ pub struct ApiRetry {
     pub error: Option<String>,
 }
 
+impl ApiRetry {
+    /// The API does not accept the login. Once may be a mishap of the server or a token that is being renewed.
+    #[must_use]
+    pub fn refuses_login(&self) -> bool {
+        self.status == Some(401) || self.error.as_deref() == Some("authentication_failed")
+    }
+}
+
 /// `rate_limit_event` (claude-code §2, field-reports E02).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RateLimit {

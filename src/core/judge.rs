@@ -104,6 +104,9 @@ fn of_error_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
     {
         return of_circle(evidence);
     }
+    if evidence.stop_cause == Some(StopCause::Login) && result.is_error {
+        return login_refused();
+    }
     // Both can hold: a full context whose compaction met a limit waits first (field-reports G09).
     let limit = limit_words(evidence);
     if evidence.rejected_window().is_some() || error_code == "usage_limit_reached" || limit.is_some() {
@@ -240,6 +243,15 @@ fn of_circle(evidence: &Evidence) -> Outcome {
     Outcome::new(Class::Stuck, 1.0, evidence.circle.as_deref().unwrap_or("it went round in circles"))
 }
 
+/// The attempt was ended because its login was refused twice.
+fn login_refused() -> Outcome {
+    Outcome::new(
+        Class::Auth,
+        1.0,
+        "the API refused the login twice (401); the CLI would have asked for minutes",
+    )
+}
+
 /// No result came: what we did, then what the transcript and stderr say, then how the process ended.
 fn without_result(evidence: &Evidence) -> Outcome {
     match evidence.stop_cause {
@@ -247,6 +259,7 @@ fn without_result(evidence: &Evidence) -> Outcome {
             return Outcome::new(Class::KilledByDriver, 1.0, "stopped on request");
         }
         Some(StopCause::Stuck) => return of_circle(evidence),
+        Some(StopCause::Login) => return login_refused(),
         Some(StopCause::FirstOutput) => {
             return Outcome::new(Class::StartupHang, 1.0, "not one line came in time")
                 .because(stderr_or(evidence, "stderr is empty"));

@@ -29,6 +29,10 @@ mod circles;
 /// From an interrupt to its result; then the process is terminated (recovery §8.3: SIGINT, 10 s, SIGTERM).
 const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 
+/// Retries of the CLI with a refused login after which a person is asked for. It would go on for three minutes
+/// (claude-code §3).
+const LOGIN_REFUSALS: u32 = 2;
+
 /// Largest transcript, in bytes, that is resumed. With 223 MB the CLI took 12 GB of memory, with 103 MB it gave up and said
 /// that there is no such conversation (field-reports I11, I15).
 const LARGEST_RESUMED: u64 = 128 << 20;
@@ -388,6 +392,9 @@ impl Turn {
         shared.books.usage.take(shared.now.wall, fact);
         match fact {
             Fact::Usage { message_id, tokens } => shared.books.ledger.note_message(message_id, *tokens),
+            Fact::ApiRetry(_) if running.evidence.login_refused == LOGIN_REFUSALS && !running.stopping => {
+                running.end(StopCause::Login, StopStep::Terminate, shared);
+            }
             Fact::ApiRetry(retry) => {
                 let pause = Duration::try_from_secs_f64((retry.delay_ms / 1000.0).clamp(0.0, 3600.0));
                 running.quiet_until =
@@ -777,7 +784,11 @@ fn hang(evidence: &Evidence, shared: &Shared<'_>) -> Option<Stall> {
         StopCause::TurnTimeout => {
             (shared.now.since(evidence.started?), shared.limits.turn_timeout, "turn-timeout")
         }
-        StopCause::FirstOutput | StopCause::ExitGrace | StopCause::Operator | StopCause::Stuck => {
+        StopCause::FirstOutput
+        | StopCause::ExitGrace
+        | StopCause::Operator
+        | StopCause::Stuck
+        | StopCause::Login => {
             return None;
         }
     };

@@ -454,6 +454,10 @@ mod tests {
             let mut child = spawn(&sh(script)).unwrap();
             let mut tree = child.tree();
             let daemon = read_pid(&mut child).await;
+            // On a busy machine it is told before it has become what it is to be.
+            while os::snapshot().unwrap().get(&daemon).is_none_or(|process| process.comm != "sleep") {
+                tokio::task::yield_now().await;
+            }
             assert_eq!(child.wait().await.unwrap(), Exit::Code(3));
             let report = stop(&mut child, &mut tree, PATIENT).await;
             assert_eq!(report.signals, []);

@@ -3,6 +3,7 @@
 use super::script::{attempt, done, failed, good, out_of_turns, reported};
 use super::*;
 use crate::core::evidence::LaunchFailure;
+use crate::core::fact::ApiRetry;
 use crate::core::published::Purpose::{self, Compact, Continue, Reconcile, Work};
 
 use KillSwitch::{FailedWave, MaxSessionsReached};
@@ -449,4 +450,38 @@ fn timers_of_an_earlier_attempt_do_nothing() {
     }
     let world = world.play();
     assert_eq!(world.stopped(), [(5 + 180, StopStep::Terminate)], "its own first-output deadline, no other");
+}
+
+#[test]
+fn a_login_that_is_refused_twice_is_not_waited_for() {
+    let refused = || {
+        Fact::ApiRetry(ApiRetry {
+            status: Some(401),
+            delay_ms: 500.0,
+            max_retries: 10,
+            ..ApiRetry::default()
+        })
+    };
+    let other = || {
+        Fact::ApiRetry(ApiRetry {
+            status: Some(529),
+            delay_ms: 500.0,
+            max_retries: 10,
+            ..ApiRetry::default()
+        })
+    };
+    // Without the end, the third would come after minutes.
+    let world = play([attempt().init().say(refused()).after(1).say(refused()).after(180).say(refused())]);
+    world.ended(Some(FailedWave), 0, "refused the login twice");
+    assert_eq!((world.end().failure_class, world.end().needs_person), (Some(Class::Auth), true));
+    assert!(world.elapsed() < 30 && world.launches.len() == 1, "{} s", world.elapsed());
+    // Once, or with work in between, or for another reason: it may pass.
+    for facts in [
+        vec![refused()],
+        vec![refused(), Fact::Text { text: "x".to_owned(), sub_agent: false }, refused()],
+        vec![other(), other(), other()],
+    ] {
+        let attempt = facts.into_iter().fold(attempt().init(), |attempt, fact| attempt.say(fact).after(1));
+        play([attempt.result(reported("complete"))]).ended(Some(MaxSessionsReached), 1, "");
+    }
 }

@@ -48,6 +48,10 @@ pub struct Invocation<'a> {
     pub pass_through: &'a PassThrough,
 }
 
+/// Tools with which a session asks to be woken up later. In print mode nobody wakes it: the turn ends, and what was
+/// to be looked at is not (field-reports B01). A CLI that does not know a name does not mind it.
+const WAKE_UP_TOOLS: [&str; 3] = ["ScheduleWakeup", "CronCreate", "Monitor"];
+
 /// The arguments, without the program.
 #[must_use]
 pub fn argv(invocation: &Invocation<'_>) -> Vec<OsString> {
@@ -73,6 +77,7 @@ pub fn argv(invocation: &Invocation<'_>) -> Vec<OsString> {
             push(&[flag, value]);
         }
     }
+    push(&["--disallowed-tools", &WAKE_UP_TOOLS.join(",")]);
     if let Some(schema) = report_schema {
         push(&["--json-schema", schema]);
     }
@@ -106,7 +111,7 @@ mod tests {
             budget_usd: None,
             pass_through: &pass_through,
         };
-        insta::assert_snapshot!(words(&invocation), @"-p --output-format stream-json --verbose --input-format stream-json --session-id 0192d3a4-5b6c-4d7e-8f90-a1b2c3d4e5f6 --permission-mode acceptEdits --json-schema {}");
+        insta::assert_snapshot!(words(&invocation), @"-p --output-format stream-json --verbose --input-format stream-json --session-id 0192d3a4-5b6c-4d7e-8f90-a1b2c3d4e5f6 --permission-mode acceptEdits --disallowed-tools ScheduleWakeup,CronCreate,Monitor --json-schema {}");
     }
 
     #[test]
@@ -127,6 +132,6 @@ mod tests {
             budget_usd: Some(1.5),
             pass_through: &pass_through,
         };
-        insta::assert_snapshot!(words(&invocation), @"-p --output-format stream-json --verbose --resume 0192d3a4-5b6c-4d7e-8f90-a1b2c3d4e5f6 --permission-mode dontAsk --model opus --fallback-model sonnet --allowed-tools Bash(git:*) --allowed-tools Edit --mcp-config mcp.json --max-budget-usd 1.5000 --max-turns 7");
+        insta::assert_snapshot!(words(&invocation), @"-p --output-format stream-json --verbose --resume 0192d3a4-5b6c-4d7e-8f90-a1b2c3d4e5f6 --permission-mode dontAsk --model opus --fallback-model sonnet --allowed-tools Bash(git:*) --allowed-tools Edit --mcp-config mcp.json --disallowed-tools ScheduleWakeup,CronCreate,Monitor --max-budget-usd 1.5000 --max-turns 7");
     }
 }
