@@ -106,13 +106,17 @@ fn line_of_run(old: &[u8], run_id: &str) -> Option<Range<usize>> {
         // A damaged line stays as it is, whatever is in it: a reader takes the last record.
         if needle.find(&old[line.clone()]).is_some()
             && matches!(lines::read_line(&old[line.clone()]), Line::Whole(_))
-            && serde_json::from_slice::<RawObject>(&old[line])
-                .is_ok_and(|theirs| theirs.text("autopilot_run_id").is_some_and(|id| id == run_id))
+            && serde_json::from_slice::<RawObject>(&old[line]).is_ok_and(|theirs| is_of_run(&theirs, run_id))
         {
             return Some(whole);
         }
     }
     None
+}
+
+/// A dry run has an id that a run begun in the same minute may get, too: its record stays.
+fn is_of_run(theirs: &RawObject, run_id: &str) -> bool {
+    theirs.text("autopilot_run_id").is_some_and(|id| id == run_id) && !theirs.is_true("dry_run")
 }
 
 fn write_autopilot(

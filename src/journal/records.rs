@@ -157,7 +157,11 @@ pub fn newest_first(
 
 /// The record that a run has already: the last one, if there are several.
 pub fn of_run(path: &Path, run_id: &str) -> io::Result<Option<Map<String, Value>>> {
-    let is = |record: &Map<String, Value>| record.get("autopilot_run_id").is_some_and(|id| id == run_id);
+    // A dry run has an id that a run begun in the same minute may get, too.
+    let is = |record: &Map<String, Value>| {
+        record.get("autopilot_run_id").is_some_and(|id| id == run_id)
+            && record.get("dry_run").is_none_or(|dry| dry != true)
+    };
     Ok(recent_where(path, MetricFile::Autopilot, 1, is)?.values.pop())
 }
 

@@ -279,6 +279,10 @@ impl RawObject {
         serde_json::from_str(self.get(key)?.get()).ok()
     }
 
+    pub(super) fn is_true(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| value.get() == "true")
+    }
+
     fn remove(&mut self, key: &str) {
         self.0.retain(|(name, _)| name != key);
     }

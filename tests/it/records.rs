@@ -259,6 +259,7 @@ fn the_files_of_a_run() {
         files,
         [
             "events.jsonl",
+            "report.html",
             "report.md",
             "run.json",
             "stream/attempt-0001.head.jsonl",

@@ -620,6 +620,8 @@ fn a_run_has_one_record() {
         ([other.as_slice(), b"\n", &line_of(&run("r"))].concat(), "<other><new>"),
         ([&line_of(&run("r")), other.as_slice(), b"\n"].concat(), "<other><new>"),
         ([&line_of(&run("r")), other.as_slice()].concat(), "<other><new>"),
+        // A dry run in the same minute is another one.
+        (line_of(&AutopilotRecord { dry_run: true, ..run("r") }), "<dry><new>"),
         // Without a newline at the end; twice, where the last one counts; in a damaged line.
         (line_of(&run("r")).trim_ascii_end().to_vec(), "<new>"),
         ([line_of(&run("r")), line_of(&run("r"))].concat(), "<old><new>"),
@@ -631,6 +633,7 @@ fn a_run_has_one_record() {
         let text = |line: Vec<u8>| String::from_utf8(line).unwrap();
         let expected = after
             .replace("<new>", &text(line_of(&new)))
+            .replace("<dry>", &text(line_of(&AutopilotRecord { dry_run: true, ..run("r") })))
             .replace("<old>", &text(line_of(&run("r"))))
             .replace("<other>", &text([other.as_slice(), b"\n"].concat()));
         assert_eq!(text(fs::read(layout.autopilot_jsonl()).unwrap()), expected);

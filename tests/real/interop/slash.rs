@@ -27,7 +27,8 @@ fn the_command_is_expanded_with_its_arguments_and_may_run_what_it_asks_for() {
     assert!(!asked.contains("allowed-tools"), "{asked}");
     // Its front matter allows the command, in a session in which nothing else is.
     let [(result, failed)] = &requests[1].tool_results()[..] else { panic!("one tool result") };
-    assert!(!failed, "{result}");
+    // It ran: with no run at all its exit code says so, as that of a question with the answer no.
+    assert!(*failed && result.contains("Exit code 6") && result.contains("\"running\":false"), "{result}");
 }
 
 /// Without arguments it asks for the status by itself, so none may be made up.
