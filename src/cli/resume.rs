@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::core::published::{Entry, RunEvent};
+use crate::core::published::Entry;
 use crate::core::run::Inherited;
 use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
@@ -68,18 +68,10 @@ pub(super) async fn resume(
 }
 
 fn earlier(entries: &[Entry]) -> Earlier {
-    let mut earlier = Earlier { started_at: entries.first().map(|entry| entry.at), ..Earlier::default() };
-    for entry in entries {
-        if let RunEvent::Healed { session_id, class, action, recovery, .. } = &entry.event {
-            earlier.heals.push(Heal {
-                session_id: session_id.clone(),
-                class: *class,
-                action: action.clone(),
-                recovery: *recovery,
-            });
-        }
+    Earlier {
+        started_at: entries.first().map(|entry| entry.at),
+        heals: entries.iter().filter_map(|entry| Heal::of(&entry.event)).collect(),
     }
-    earlier
 }
 
 fn read_run_file(path: &Path) -> Result<RunFile, CliError> {

@@ -401,14 +401,7 @@ impl Driver<'_> {
     /// Says it to the journal and to whoever looks on.
     fn publish(&mut self, event: &RunEvent) {
         let now = clock::now();
-        if let RunEvent::Healed { session_id, class, action, recovery, .. } = event {
-            self.heals.push(Heal {
-                session_id: session_id.clone(),
-                class: *class,
-                action: action.clone(),
-                recovery: *recovery,
-            });
-        }
+        self.heals.extend(Heal::of(event));
         let seq = event.is_journaled().then(|| self.journal.next_seq());
         if let Err(error) = self.journal.append(event, now) {
             self.journal_failed(&error);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::core::kill_switch::KillSwitch;
 use crate::core::outcome::Class;
-use crate::core::published::Tokens;
+use crate::core::published::{RunEvent, Tokens};
 
 use super::js;
 
@@ -100,4 +100,14 @@ pub struct Heal {
     pub action: String,
     /// Which recovery of its turn it was, from 1.
     pub recovery: u32,
+}
+
+impl Heal {
+    /// The repair that an event tells of; most tell of none.
+    #[must_use]
+    pub fn of(event: &RunEvent) -> Option<Heal> {
+        let RunEvent::Healed { session_id, class, action, recovery, .. } = event else { return None };
+        let (session_id, action) = (session_id.clone(), action.clone());
+        Some(Heal { session_id, class: *class, action, recovery: *recovery })
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::env::TestEnv;
 use crate::support::run::Finished;
-use crate::support::story::{run, says};
+use crate::support::story::{prints, run, says};
 
 /// A run of two sessions: the second one stops the run.
 fn two_sessions() -> TestEnv {
@@ -39,16 +39,6 @@ fn explain(env: &TestEnv, args: &[&str], code: i32) -> Finished {
     assert_eq!(told.code(), Some(code), "{told}");
     assert_eq!((env.runs(), env.calls().len(), env.events()), before);
     told
-}
-
-/// The texts must stand in stdout, in this order.
-#[track_caller]
-fn prints(told: &Finished, texts: &[&str]) {
-    let mut rest = told.stdout.as_str();
-    for text in texts {
-        let Some(at) = rest.find(text) else { panic!("`{text}` is not printed (here): {told}") };
-        rest = &rest[at + text.len()..];
-    }
 }
 
 const SECOND: [&str; 10] = [

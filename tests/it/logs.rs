@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::env::TestEnv;
 use crate::support::invariants::Expect;
 use crate::support::run::Finished;
-use crate::support::story::{PARTIAL, finish, run, run_as, says};
+use crate::support::story::{PARTIAL, finish, prints, run, run_as, says};
 
 const TALK: &str = r#"init
 text "I look around first.\n\nThen I write."
@@ -20,16 +20,6 @@ fn logs(env: &TestEnv, args: &[&str], code: i32) -> Finished {
     let told = env.autopilot(&[&["logs"], args].concat());
     assert_eq!(told.code(), Some(code), "{told}");
     told
-}
-
-/// The texts stand in stdout, in this order.
-#[track_caller]
-fn prints(told: &Finished, texts: &[&str]) {
-    let mut rest = told.stdout.as_str();
-    for text in texts {
-        let Some(at) = rest.find(text) else { panic!("`{text}` is not printed (here): {told}") };
-        rest = &rest[at + text.len()..];
-    }
 }
 
 fn talk() -> String {

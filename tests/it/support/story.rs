@@ -92,3 +92,13 @@ pub(crate) fn argument(env: &TestEnv, call: usize, name: &str) -> Option<String>
     let at = argv.iter().position(|arg| arg == name)?;
     argv.get(at + 1)?.as_str().map(str::to_owned)
 }
+
+/// The texts must stand in stdout, in this order.
+#[track_caller]
+pub(crate) fn prints(told: &Finished, texts: &[&str]) {
+    let mut rest = told.stdout.as_str();
+    for text in texts {
+        let Some(at) = rest.find(text) else { panic!("`{text}` is not printed (here): {told}") };
+        rest = &rest[at + text.len()..];
+    }
+}
