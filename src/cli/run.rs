@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::core::autonomy::Autonomy;
+use crate::core::mediation::Grounds;
 use crate::core::outcome::Class;
 use crate::core::published::RunEvent;
 use crate::core::recovery::Policy;
@@ -366,6 +367,7 @@ pub(super) fn limits(settings: &Settings) -> Limits {
             && !settings.deadlines.escalation.is_zero())
         .then_some(settings.deadlines.escalation),
         stuck_detection: settings.stop_rules.stuck_detection,
+        gate: Grounds::default(),
         recovery: Policy {
             backoff: settings.deadlines.turn_backoff.clone(),
             heals: settings.deadlines.heal_backoff.clone(),
@@ -394,6 +396,7 @@ pub(super) fn pass_through(settings: &Settings) -> PassThrough {
         permission_mode: Some(settings.claude.permission_mode.clone()),
         allowed_tools: settings.claude.allowed_tools.clone(),
         mcp_config: settings.claude.mcp_config.clone(),
+        ask_permission: true,
         extra: settings.claude.args.clone(),
     }
 }

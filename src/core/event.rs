@@ -4,6 +4,8 @@
 //! [`super::run::Run::step`] returns. What belongs to an attempt is stamped with its number; the core drops
 //! what belongs to an earlier one.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -13,6 +15,7 @@ use super::evidence::AttemptEnd;
 use super::fact::Fact;
 use super::hand_over::{Closing, HandOver};
 use super::kill_switch::KillSwitch;
+use super::mediation;
 use super::mode::Mode;
 use super::outcome::Class;
 use super::published::{
@@ -27,6 +30,7 @@ use super::suitability::{RunOutcome, Verdict};
 use super::task::Task;
 use super::time::{TimerId, TimerKind};
 use super::transcript_digest::TranscriptDigest;
+use super::wave::WaveTotals;
 
 /// How hard the operator wants the run to stop. Only goes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,6 +127,15 @@ pub enum Event {
         attempt: u32,
         /// How long ago something moved although the stream was silent; `None` = nothing did.
         moved: Option<Duration>,
+    },
+    /// Answer to [`Effect::AskGit`].
+    GitSaid {
+        /// Which attempt.
+        attempt: u32,
+        /// Which question of it.
+        request_id: String,
+        /// Whether git ignores all there is at a path. What is not in here is not known.
+        removable: BTreeMap<PathBuf, bool>,
     },
     /// A timer ran out.
     Timer(TimerId),
@@ -243,6 +256,8 @@ pub struct SessionClose {
     pub tasks: Option<TaskOutcome>,
     /// Sub-agents it started.
     pub agents_started: u32,
+    /// What became of the sub-agents it wanted.
+    pub wave: WaveTotals,
     /// What it leaves to the next.
     pub closing: Closing,
     /// Tokens.
@@ -330,6 +345,24 @@ pub enum Effect {
         attempt: u32,
         /// How.
         step: StopStep,
+    },
+    /// Answer a question of the CLI.
+    Answer {
+        /// Which attempt.
+        attempt: u32,
+        /// Which question of it.
+        request_id: String,
+        /// The answer.
+        answer: mediation::Answer,
+    },
+    /// See whether git ignores all there is at these paths: build output may be removed, work may not.
+    AskGit {
+        /// Which attempt.
+        attempt: u32,
+        /// Which question of it depends on that.
+        request_id: String,
+        /// The paths.
+        paths: Vec<PathBuf>,
     },
     /// The stream is silent: see whether transcript or tools move.
     CheckLiveness {

@@ -183,7 +183,7 @@ impl Evidence {
             Fact::ApiError { class, status, text } => {
                 self.api_error = Some((class.clone(), *status, text.clone()));
             }
-            Fact::TaskStarted { id, agent } => {
+            Fact::TaskStarted { id, agent, .. } => {
                 if *agent && self.agents_running.insert(id.clone()) {
                     self.agents_started += 1;
                 }
@@ -215,6 +215,7 @@ impl Evidence {
             Fact::Text { sub_agent: true, .. }
             | Fact::ToolEnded { .. }
             | Fact::Usage { .. }
+            | Fact::Asked(_)
             | Fact::Heartbeat => {}
         }
     }
@@ -268,6 +269,7 @@ fn kind(fact: &Fact) -> Option<&'static str> {
         Fact::ApiError { .. } => Some("API failure"),
         Fact::TaskStarted { .. } | Fact::TaskEnded { .. } => Some("background task"),
         Fact::Denied { .. } => Some("denied call"),
+        Fact::Asked(_) => Some("question of the CLI"),
         Fact::Result(_) => Some("result"),
         Fact::Usage { .. } | Fact::Anomaly { .. } | Fact::Heartbeat => None,
     }
@@ -384,7 +386,7 @@ mod tests {
 
     #[test]
     fn agents_and_denials_are_counted_once() {
-        let starts = |id: &str, agent| Fact::TaskStarted { id: id.to_owned(), agent };
+        let starts = |id: &str, agent| Fact::TaskStarted { id: id.to_owned(), agent, call: None };
         let ends = |id: &str, status: &str| Fact::TaskEnded { id: id.to_owned(), status: status.to_owned() };
         let evidence = of(&[
             starts("a", true),

@@ -70,6 +70,8 @@ pub enum Fact {
         id: String,
         /// A sub-agent; otherwise a shell.
         agent: bool,
+        /// The tool call that started it, where the CLI names it.
+        call: Option<String>,
     },
     /// A sub-agent or background task ended.
     TaskEnded {
@@ -85,6 +87,8 @@ pub enum Fact {
         /// The call, where the CLI names it.
         id: Option<String>,
     },
+    /// The CLI asks before a tool runs, and waits for the answer.
+    Asked(Box<Asked>),
     /// The end of a turn, as the CLI sees it.
     Result(Box<TurnResult>),
     /// Something unreadable came. Counted, never fatal (field-reports C01–C06).
@@ -96,6 +100,27 @@ pub enum Fact {
     },
     /// Any other well-formed line: a sign of life.
     Heartbeat,
+}
+
+/// A question of the CLI: may this tool run (claude-code §5)?
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Asked {
+    /// Names the question in the answer.
+    pub request_id: String,
+    /// A person would be asked here (`can_use_tool`); otherwise it is asked before each call (`PreToolUse`).
+    pub prompt: bool,
+    /// The tool.
+    pub tool: String,
+    /// Its input.
+    pub input: Value,
+    /// The call.
+    pub call: Option<String>,
+    /// Working directory of the call, where the CLI names it.
+    pub cwd: Option<String>,
+    /// By a sub-agent.
+    pub sub_agent: bool,
+    /// Why it is not known in full what is asked. Nothing may be approved on it.
+    pub doubt: Option<&'static str>,
 }
 
 /// `system/init`.

@@ -16,6 +16,7 @@ use super::mode::{Alternative, Mode, Pressure};
 use super::outcome::Class;
 use super::signals::Signals;
 use super::suitability::Verdict;
+use super::wave::WaveTotals;
 
 /// Version of the event format. A reader refuses a newer one.
 pub const FORMAT: u32 = 1;
@@ -651,6 +652,39 @@ pub enum RunEvent {
         /// Who or what gave it.
         by: String,
     },
+    /// The CLI asked before a tool ran, and this was answered.
+    GateDecided {
+        /// The tool.
+        tool: String,
+        /// The part of the call that decided, shortened, without what looks like a secret.
+        what: String,
+        /// `allow`, `deny`, or `defer`: Claude Code's own rules decide.
+        decision: String,
+        /// Why.
+        reason: String,
+        /// A person would have been asked; otherwise it is asked before each call.
+        prompt: bool,
+        /// By a sub-agent.
+        sub_agent: bool,
+    },
+    /// The machine changed: so many sub-agents may run at once from now on.
+    CapChanged {
+        /// So many.
+        cap: u32,
+        /// Tier of the machine.
+        tier: String,
+        /// The reading that decided.
+        why: Option<String>,
+    },
+    /// A sub-agent was asked for, refused, began or ended. Not journaled: the end of the session has the totals.
+    WaveChanged {
+        /// Sub-agents that run or are about to.
+        live: u32,
+        /// So many may.
+        cap: u32,
+        /// Of the session so far.
+        totals: WaveTotals,
+    },
     /// A session is over.
     SessionEnded {
         /// Iteration, from 1.
@@ -689,6 +723,9 @@ pub enum RunEvent {
         attempts: u32,
         /// Tool calls that were denied.
         denials: u32,
+        /// What became of the sub-agents it wanted.
+        #[serde(default)]
+        wave: WaveTotals,
     },
     /// The operator asked for an end.
     StopRequested {
@@ -735,7 +772,13 @@ impl RunEvent {
     /// Whether it goes into `events.jsonl`. The rest is for the eye only; the raw stream keeps it.
     #[must_use]
     pub fn is_journaled(&self) -> bool {
-        !matches!(self, RunEvent::ToolUsed { .. } | RunEvent::TextWritten { .. } | RunEvent::Progress { .. })
+        !matches!(
+            self,
+            RunEvent::ToolUsed { .. }
+                | RunEvent::TextWritten { .. }
+                | RunEvent::Progress { .. }
+                | RunEvent::WaveChanged { .. }
+        )
     }
 
     /// Whether losing it would lose the run's state: it is synced to disk before the run goes on.

@@ -19,6 +19,7 @@ use super::autonomy::Autonomy;
 use super::conversation::Conversation;
 use super::event::{Effect, Effects, Event, RunEnd, StopLevel, Survey};
 use super::kill_switch::{self, Fired, KillSwitch};
+use super::mediation::Grounds;
 use super::mode::Mode;
 use super::outcome::Class;
 use super::published::{PeerSession, Purpose, ResetSource, RunEvent, SignalReading, SwitchInputs};
@@ -86,6 +87,8 @@ pub struct Limits {
     /// `--escalation-timeout` under `--autonomy autonomous-gated`: a question nobody answers for so long takes
     /// its first option. `None` = a question ends the run.
     pub answer_after: Option<Duration>,
+    /// What tools may do.
+    pub gate: Grounds,
     /// `stuck-detection`: a turn that goes round in circles is stopped.
     pub stuck_detection: bool,
     /// Recovery of turns.
@@ -243,8 +246,14 @@ impl Run {
                 self.forward(now, Event::Suspended { asleep }, &mut effects);
             }
             Event::Sampled { verdict, peers } => {
-                if let State::Looking(looking) = &mut self.state {
-                    looking.verdict = Some((verdict, peers));
+                match &mut self.state {
+                    State::Looking(looking) => looking.verdict = Some((verdict, peers)),
+                    // Asked for before a sub-agent starts.
+                    State::InSession(_) => {
+                        self.forward(now, Event::Sampled { verdict, peers }, &mut effects);
+                        return effects;
+                    }
+                    State::Idle | State::Waiting(_) | State::Done => {}
                 }
                 self.looked(now, &mut effects);
             }
@@ -277,6 +286,7 @@ impl Run {
             | Event::Found { .. }
             | Event::AttemptOver { .. }
             | Event::Liveness { .. }
+            | Event::GitSaid { .. }
             | Event::Timer(_)
             | Event::Measured { .. }
             | Event::TasksSettled(_)

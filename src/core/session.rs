@@ -10,6 +10,7 @@ use super::evidence::Evidence;
 use super::fact::Fact;
 use super::hand_over::Closing;
 use super::kill_switch::Stall;
+use super::mediation::Mediation;
 use super::next_session;
 use super::outcome::Class;
 use super::published::{Purpose, ReportSource, RunEvent, TaskOutcome, Verification, Work};
@@ -59,6 +60,7 @@ pub(super) struct Session {
     context: LaunchContext,
     pub(super) conversation: Conversation,
     started: Now,
+    mediation: Mediation,
     turn: Turn,
     turns: u32,
     attempts: u32,
@@ -105,6 +107,7 @@ impl Session {
             None => Turn::begin(1, first, &conversation, circles, shared),
         };
         Session {
+            mediation: Mediation::new(context.mode, context.cap),
             context,
             conversation,
             started: shared.now,
@@ -207,6 +210,22 @@ impl Session {
                 let end = std::mem::take(end.as_mut());
                 self.turn.attempt_over(*attempt, end, &self.conversation, shared)
             }
+            Event::GitSaid { attempt, request_id, removable } => {
+                if self.turn.running() == Some(*attempt) {
+                    let grounds = &shared.limits.gate;
+                    let refused =
+                        self.mediation.git_said(shared.now, request_id, removable, grounds, shared.effects);
+                    self.refused(*attempt, refused, shared);
+                }
+                None
+            }
+            Event::Sampled { verdict, .. } => {
+                if let Some(attempt) = self.turn.running() {
+                    let refused = self.mediation.sampled(shared.now, verdict, shared.effects);
+                    self.refused(attempt, refused, shared);
+                }
+                None
+            }
             Event::Liveness { attempt, moved } => {
                 self.turn.liveness(*attempt, *moved, shared);
                 None
@@ -221,7 +240,6 @@ impl Session {
             | Event::TasksSettled(_)
             | Event::Recorded(_)
             | Event::Start
-            | Event::Sampled { .. }
             | Event::PeersHere(_)
             | Event::Surveyed(_)
             | Event::Snapshotted
@@ -240,11 +258,21 @@ impl Session {
         }
         publish_fact(attempt, fact, shared.effects);
         self.turn.found(attempt, fact, &self.conversation.id, shared);
+        let refused = self.mediation.take(shared.now, attempt, fact, &shared.limits.gate, shared.effects);
+        self.refused(attempt, refused, shared);
         if matches!(fact, Fact::Usage { .. } | Fact::Result(_)) {
             let spend = shared.books.ledger.run();
             shared
                 .effects
                 .publish(RunEvent::Progress { output_tokens: spend.tokens.output, cost_usd: spend.cost_usd });
+        }
+    }
+
+    /// Calls that were refused: one on which the model insists is a circle.
+    fn refused(&mut self, attempt: u32, refused: impl IntoIterator<Item = Fact>, shared: &mut Shared<'_>) {
+        for denied in refused {
+            self.denials = self.denials.saturating_add(1);
+            self.turn.refused(attempt, &denied, shared);
         }
     }
 
@@ -359,8 +387,7 @@ impl Session {
                 problems: vec!["the session gave no report".to_owned()],
             });
         }
-        let blocked = self.report.as_ref().filter(|report| report.status == Some(ReportStatus::Blocked));
-        let Some(report) = blocked else {
+        let Some(on) = self.blocked_on() else {
             let end = SessionEnd {
                 completed: true,
                 class: self.work_class,
@@ -372,7 +399,6 @@ impl Session {
             self.finish(end, shared);
             return;
         };
-        let on = report.blocked_on.clone().unwrap_or_default();
         match (shared.limits.answer_after, on.options.first(), on.question) {
             (Some(after), Some(first), Some(question))
                 if self.answers < MAX_ANSWERS && shared.stop.is_none() =>
@@ -398,11 +424,24 @@ impl Session {
         }
     }
 
+    /// What the session waits for, if it does: its report says so, or it asked a person and did not get done without
+    /// the answer.
+    fn blocked_on(&self) -> Option<BlockedOn> {
+        let asked = self.mediation.question();
+        match self.report.as_ref().map(|report| (report.status, &report.blocked_on)) {
+            Some((Some(ReportStatus::Blocked), on)) => {
+                Some(on.as_ref().filter(|on| on.question.is_some()).or(asked).cloned().unwrap_or_default())
+            }
+            Some((Some(ReportStatus::Partial) | None, _)) | None => asked.cloned(),
+            Some((Some(ReportStatus::Complete | ReportStatus::NothingToDo), _)) => None,
+        }
+    }
+
     /// Ends the session on its question.
     fn end_blocked(&mut self, needs_person: bool, shared: &mut Shared<'_>) {
-        let on = self.report.as_ref().and_then(|report| report.blocked_on.as_ref());
-        let why = on
-            .and_then(BlockedOn::words)
+        let why = self
+            .blocked_on()
+            .and_then(|on| on.words())
             .unwrap_or_else(|| "the session is blocked and does not say on what".to_owned());
         self.finish(
             SessionEnd {
@@ -424,6 +463,7 @@ impl Session {
             answer: answer.answer.clone(),
             by: "nobody answered in time: the first option".to_owned(),
         });
+        self.mediation.forget_question();
         self.answers += 1;
         self.turns += 1;
         self.context.answer = Some(answer);
@@ -506,6 +546,7 @@ impl Session {
             turns: self.turns,
             attempts: self.attempts,
             denials: self.denials,
+            wave: self.mediation.totals(),
         });
         shared.effects.push(Effect::RecordSession(Box::new(SessionClose {
             iteration: self.context.iteration,
@@ -520,6 +561,7 @@ impl Session {
             checked: self.checked.clone(),
             tasks: self.tasks.clone(),
             agents_started: self.agents_started,
+            wave: self.mediation.totals(),
             closing,
             tokens: spend.tokens,
             cost_usd: spend.cost_usd,
@@ -586,6 +628,7 @@ fn publish_fact(attempt: u32, fact: &Fact, effects: &mut Effects) {
         | Fact::TaskStarted { .. }
         | Fact::TaskEnded { .. }
         | Fact::Denied { .. }
+        | Fact::Asked(_)
         | Fact::Result(_)
         | Fact::Heartbeat => return,
     };

@@ -200,6 +200,7 @@ impl Watch {
             | Fact::TaskEnded { .. }
             | Fact::Result(_)
             | Fact::Anomaly { .. }
+            | Fact::Asked(_)
             | Fact::Heartbeat => None,
         }
     }

@@ -33,6 +33,10 @@ const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 /// (claude-code §3).
 const LOGIN_REFUSALS: u32 = 2;
 
+/// Why a CLI that does not ask before each call does not run.
+const UNGATED: &str = "this Claude Code does not ask before it runs a tool, so nothing could be refused: update it, or \
+    allow it with --gate off";
+
 /// Largest transcript, in bytes, that is resumed. With 223 MB the CLI took 12 GB of memory, with 103 MB it gave up and said
 /// that there is no such conversation (field-reports I11, I15).
 const LARGEST_RESUMED: u64 = 128 << 20;
@@ -431,6 +435,15 @@ impl Turn {
         self.circles.look(fact, running, shared);
     }
 
+    /// A call of the running attempt was refused. Not among what the CLI denied: the session was told what to do
+    /// instead.
+    pub(super) fn refused(&mut self, attempt: u32, denied: &Fact, shared: &mut Shared<'_>) {
+        let Phase::Running(running) = &mut self.phase else { return };
+        if running.attempt == attempt {
+            self.circles.look(denied, running, shared);
+        }
+    }
+
     /// A timer of the running attempt, or of a pause.
     pub(super) fn timer(
         &mut self,
@@ -564,6 +577,10 @@ impl Turn {
             shared.effects.publish(RunEvent::Warning { text: text.clone() });
         }
         evidence.end = end;
+        if evidence.end.refuses_control() && !shared.books.plain && shared.limits.gate.needs_control {
+            self.phase = Phase::Before;
+            return Some(TurnEnd::NeedsPerson { class: Class::EnvRefused, why: UNGATED.to_owned() });
+        }
         if evidence.end.refuses_control() && !shared.books.plain {
             shared.books.plain = true;
             shared.books.control_refused += 1;

@@ -62,6 +62,7 @@ impl UsageWindows {
             | Fact::Denied { .. }
             | Fact::Result(_)
             | Fact::Anomaly { .. }
+            | Fact::Asked(_)
             | Fact::Heartbeat => {}
         }
     }

@@ -383,6 +383,18 @@ impl Driver<'_> {
                     handle.stop(step);
                 }
             }
+            Effect::Answer { request_id, answer, .. } => {
+                if let Some(handle) = &self.handle {
+                    handle.answer(request_id, answer);
+                }
+            }
+            Effect::AskGit { attempt, request_id, paths } => {
+                let root = self.setup.repo.root.clone();
+                self.query(async move {
+                    let removable = git::removable(&root, &paths).await;
+                    Reply::Event(Event::GitSaid { attempt, request_id, removable })
+                });
+            }
             Effect::CheckLiveness { attempt } => self.check_liveness(attempt),
             Effect::Arm { timer, after } => self.timers.arm(clock::now(), timer, after),
             Effect::ArmAt { timer, at } => self.timers.arm_at(clock::now(), timer, at),

@@ -366,3 +366,11 @@ fn parse_shortstat(text: &str) -> DiffStat {
 
 #[cfg(test)]
 mod tests;
+
+/// STUB
+pub async fn removable(
+    _root: &std::path::Path,
+    paths: &[std::path::PathBuf],
+) -> std::collections::BTreeMap<std::path::PathBuf, bool> {
+    paths.iter().map(|p| (p.clone(), false)).collect()
+}

@@ -31,7 +31,7 @@ pub(super) fn decisions(summary: &RunSummary) -> Vec<String> {
     let denials: u64 = summary.ended().map(|end| u64::from(end.denials)).fold(0, u64::saturating_add);
     if denials > 0 {
         let denied = plural(denials, "tool call");
-        list.push(format!("{denied} denied; allow what is safe? (--allowed-tools)"));
+        list.push(format!("{denied} denied; allow what is safe? (gate-allow, --allowed-tools)"));
     }
     list
 }

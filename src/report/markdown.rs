@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use super::text::{cells, cost, heads, output, remarks, short_oid, totals};
+use super::text::{cells, cost, heads, output, refusals, remarks, short_oid, totals};
 use super::{RunSummary, SessionSummary};
 use crate::core::published::peer_words;
 use crate::ui::text::{count, dollars, instant, one_line, plural, span};
@@ -87,6 +87,14 @@ pub(super) fn report(summary: &RunSummary) -> String {
                 |seconds| format!("waited {}", span(Duration::from_secs(seconds))),
             );
             _ = writeln!(out, "- {at}, {who}: {waited}");
+        }
+        out.push('\n');
+    }
+    let refusals = refusals(summary);
+    if !refusals.is_empty() {
+        _ = writeln!(out, "## Refused\n");
+        for line in refusals {
+            _ = writeln!(out, "- {}", escape(&line));
         }
         out.push('\n');
     }

@@ -29,6 +29,7 @@ use crate::core::outcome::Class;
 use crate::core::published::{
     Entry, ModelSpend, PeerSession, RunEvent, TaskOutcome, Tokens, Verification, Work,
 };
+use crate::core::wave::WaveTotals;
 use crate::ui::text::known_cost;
 use crate::ui::words::measured_tokens;
 
@@ -116,6 +117,10 @@ pub struct RunSummary {
     pub api_retries: u64,
     /// Warnings, each once.
     pub warnings: Vec<String>,
+    /// Tool calls that the gate refused, each once, the first ones.
+    pub refusals: Vec<Refusal>,
+    /// Tool calls that the gate refused, all of them.
+    pub refused: u64,
     /// Questions that sessions were blocked on, in order.
     pub questions: Vec<Question>,
     /// What a person does next, most useful first.
@@ -132,6 +137,24 @@ pub struct RunSummary {
     /// Seconds before the part that goes on now.
     #[serde(skip)]
     pub(crate) seconds_before: Option<f64>,
+}
+
+/// Refused calls that a report lists; the journal has all of them.
+const MAX_REFUSALS: usize = 20;
+
+/// A tool call that the gate refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Refusal {
+    /// When it was refused first.
+    pub at: Timestamp,
+    /// The tool.
+    pub tool: String,
+    /// The part of the call that decided.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+    /// How often.
+    pub times: u32,
 }
 
 /// A question a session was blocked on.
@@ -210,6 +233,8 @@ pub struct SessionEnd {
     pub attempts: u32,
     /// Tool calls that were denied.
     pub denials: u32,
+    /// What became of the sub-agents it wanted.
+    pub wave: WaveTotals,
 }
 
 /// An automatic repair.
@@ -316,6 +341,16 @@ impl RunSummary {
             }
             RunEvent::Initialised { cli_version: Some(version), .. } => {
                 self.claude_version = Some(version.clone());
+            }
+            RunEvent::GateDecided { tool, what, decision, reason, .. } if decision == "deny" => {
+                self.refused = self.refused.saturating_add(1);
+                let same = |refusal: &&mut Refusal| refusal.tool == *tool && refusal.what == *what;
+                if let Some(refusal) = self.refusals.iter_mut().find(same) {
+                    refusal.times = refusal.times.saturating_add(1);
+                } else if self.refusals.len() < MAX_REFUSALS {
+                    let (tool, what, reason) = (tool.clone(), what.clone(), reason.clone());
+                    self.refusals.push(Refusal { at, tool, what, reason, times: 1 });
+                }
             }
             RunEvent::ApiRetry { .. } => self.api_retries = self.api_retries.saturating_add(1),
             RunEvent::Healed { session_id, class, action, why, .. } => {
@@ -487,6 +522,7 @@ impl RunSummary {
             turns,
             attempts,
             denials,
+            wave,
         } = event
         else {
             return;
@@ -507,6 +543,7 @@ impl RunSummary {
             turns: *turns,
             attempts: *attempts,
             denials: *denials,
+            wave: *wave,
         };
         self.open_session(*iteration, session_id).end = Some(end);
         self.iterations = self.iterations.saturating_add(u32::from(*completed));

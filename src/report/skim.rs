@@ -21,6 +21,7 @@ impl RunSummary {
                 | "report_received"
                 | "suspended"
                 | "stop_requested"
+                | "cap_changed"
         )
     }
 

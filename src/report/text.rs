@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{RunOutcome, RunSummary, SessionSummary};
+use super::{Refusal, RunOutcome, RunSummary, SessionSummary};
 use crate::core::published::{Tokens, peer_words};
 use crate::ui::text::{
-    TextOptions, Tone, clean_lines, count, dollars, instant, plural, span, span_of_seconds, width,
+    TextOptions, Tone, clean_lines, count, dollars, instant, one_line, plural, span, span_of_seconds, width,
 };
-use crate::ui::words::result_words;
+use crate::ui::words::{result_words, wave_words};
 
 /// Heads of the table.
 const HEADS: [&str; 8] = ["#", "mode", "result", "time", "commits", "files", "tokens", "cost"];
@@ -102,6 +102,7 @@ pub(super) fn remarks(session: &SessionSummary) -> Vec<(Tone, String)> {
     if end.denials > 0 {
         remarks.push((Tone::Plain, format!("{} denied", plural(u64::from(end.denials), "tool call"))));
     }
+    remarks.extend(wave_words(&end.wave).map(|words| (Tone::Plain, words)));
     if session.heals > 0 {
         remarks.push((Tone::Plain, format!("healed {}", times(session.heals))));
     }
@@ -124,6 +125,23 @@ fn commits(session: &SessionSummary) -> Vec<String> {
 /// The beginning of an object id.
 pub(super) fn short_oid(oid: &str) -> String {
     oid.chars().filter(char::is_ascii_hexdigit).take(10).collect()
+}
+
+/// What the gate refused, a line each.
+pub(super) fn refusals(summary: &RunSummary) -> Vec<String> {
+    let mut lines: Vec<String> = summary
+        .refusals
+        .iter()
+        .map(|Refusal { tool, what, reason, times: n, .. }| {
+            let often = if *n > 1 { format!(" ({})", times(*n)) } else { String::new() };
+            format!("refused{often}: {tool} {}: {reason}", one_line(what, 80))
+        })
+        .collect();
+    let listed: u64 = summary.refusals.iter().map(|refusal| u64::from(refusal.times)).sum();
+    if summary.refused > listed {
+        lines.push(format!("and {} more refused", plural(summary.refused - listed, "tool call")));
+    }
+    lines
 }
 
 fn times(n: u32) -> String {
@@ -203,6 +221,9 @@ pub(super) fn report(summary: &RunSummary, options: &TextOptions) -> String {
                 instant(wait.until, &options.time_zone)
             ),
         };
+        page.line(2, Tone::Plain, &line);
+    }
+    for line in refusals(summary) {
         page.line(2, Tone::Plain, &line);
     }
     for warning in &summary.warnings {

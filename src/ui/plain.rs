@@ -286,7 +286,7 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
             let by = if *sub_agent { "sub-agent" } else { "Claude" };
             EntryText::new(Tone::Dim, format!("{by}: {}", state.foreign(text, by.len() + 2)))
         }
-        RunEvent::Progress { .. } | RunEvent::Accounted { .. } => return None,
+        RunEvent::Progress { .. } | RunEvent::WaveChanged { .. } | RunEvent::Accounted { .. } => return None,
         RunEvent::ApiRetry { status, error, .. } => {
             let error = error.as_deref().unwrap_or("unknown");
             let cause = status.map_or_else(|| error.to_owned(), |status| format!("{error}, HTTP {status}"));
@@ -396,6 +396,33 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
                 entry = entry.with(Tone::Plain, state.foreign(problem, 0));
             }
             entry
+        }
+        RunEvent::GateDecided { tool, what, decision, reason, .. } => {
+            let denied = decision == "deny";
+            if !denied && !verbose {
+                return None;
+            }
+            let tone = if denied { Tone::Warn } else { Tone::Dim };
+            let verb = match decision.as_str() {
+                "deny" => "denied",
+                "allow" => "allowed",
+                _ => "left to Claude Code's rules",
+            };
+            EntryText::new(
+                tone,
+                format!("{verb}: {}", state.foreign(&format!("{tool} {what}"), verb.len() + 2)),
+            )
+            .with(tone, state.foreign(reason, 0))
+        }
+        RunEvent::CapChanged { cap, tier, why } => {
+            let why = why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+            let agents = if *cap == 0 {
+                "no further sub-agents".to_owned()
+            } else {
+                format!("at most {} at once", plural(u64::from(*cap), "sub-agent"))
+            };
+            let line = state.foreign(&format!("resources {tier}{why}"), 30);
+            EntryText::new(if *cap == 0 { Tone::Warn } else { Tone::Plain }, format!("{line}: {agents}"))
         }
         RunEvent::QuestionAsked { question, options, until, .. } => {
             let until = instant(*until, &state.options.time_zone);

@@ -18,10 +18,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::Timestamp;
 
-use super::text::{TextOptions, Tone, count, dollars, instant, known_cost, plural, span, stopwatch};
+use super::text::{TextOptions, Tone, count, dollars, instant, known_cost, span, stopwatch};
 use crate::core::mode::Mode;
 use crate::core::published::{ResetSource, RunEvent, peer_words};
 use crate::core::time::Now;
+use crate::core::wave::WaveTotals;
 
 /// Least time between two drawings.
 const REDRAW: Duration = Duration::from_secs(1);
@@ -41,7 +42,8 @@ pub struct ProgressState {
     max_cost_usd: Option<f64>,
     /// Output tokens and dollars of the sessions that are over.
     settled: (u64, Option<f64>),
-    sub_agents: u32,
+    /// Sub-agents that run, that may, and the totals of the session.
+    wave: Option<(u32, u32, WaveTotals)>,
     activity: Activity,
     last_event: Duration,
     stopping: bool,
@@ -96,7 +98,7 @@ impl ProgressState {
             RunEvent::SessionStarted { iteration, mode, .. } => {
                 self.iteration = *iteration;
                 self.mode = Some(*mode);
-                self.sub_agents = 0;
+                self.wave = None;
                 self.activity = Activity::Starting;
             }
             RunEvent::QuestionAsked { until, .. } => self.activity = Activity::Asking { until: *until },
@@ -106,11 +108,8 @@ impl ProgressState {
                 self.activity = Activity::Starting;
             }
             RunEvent::Initialised { .. } | RunEvent::TextWritten { .. } => self.activity = Activity::Working,
+            RunEvent::WaveChanged { live, cap, totals } => self.wave = Some((*live, *cap, *totals)),
             RunEvent::ToolUsed { name, summary, sub_agent } => {
-                // Both names are in use for the tool that starts a sub-agent (claude-code §5).
-                if matches!(name.as_str(), "Agent" | "Task") {
-                    self.sub_agents = self.sub_agents.saturating_add(1);
-                }
                 self.activity =
                     Activity::Tool { name: name.clone(), summary: summary.clone(), sub_agent: *sub_agent };
             }
@@ -164,6 +163,8 @@ impl ProgressState {
             | RunEvent::OutcomeJudged { .. }
             | RunEvent::Accounted { .. }
             | RunEvent::ConversationLeft { .. }
+            | RunEvent::GateDecided { .. }
+            | RunEvent::CapChanged { .. }
             | RunEvent::ReportReceived { .. }
             | RunEvent::Warning { .. }
             | RunEvent::RunEnded { .. } => {}
@@ -206,8 +207,9 @@ pub fn lines(state: &ProgressState, moment: Moment, options: &TextOptions) -> [S
         format!("{}{max_tokens} output tokens", count(state.output_tokens)),
         format!("{cost}{}", of(state.max_cost_usd.map(|max| dollars(Some(max))))),
     ];
-    if state.sub_agents > 0 {
-        spent.push(format!("{} started", plural(u64::from(state.sub_agents), "sub-agent")));
+    if let Some((live, cap, WaveTotals { asked, started, denied, peak: _ })) = state.wave {
+        let refused = if denied > 0 { format!(", {denied} refused") } else { String::new() };
+        spent.push(format!("sub-agents {live} of {cap} ({asked} asked for, {started} started{refused})"));
     }
 
     let mut now = activity(state, moment, options);

@@ -9,6 +9,7 @@ use crate::core::published::{
     Commit, Entry, FORMAT, ModelSpend, Purpose, ReportSource, ResetSource, RunEvent, SignalReading,
     SwitchInputs, Tokens, Verification, Work,
 };
+use crate::core::wave::WaveTotals;
 
 /// When the night begins.
 pub(crate) fn start() -> Timestamp {
@@ -88,6 +89,7 @@ pub(crate) fn session_ended(iteration: u32, id: &str) -> RunEvent {
         turns: 1,
         attempts: 1,
         denials: 0,
+        wave: WaveTotals::default(),
     }
 }
 
@@ -208,6 +210,7 @@ pub(crate) fn events() -> Vec<(i64, RunEvent)> {
                 turns: 3,
                 attempts: 2,
                 denials: 4,
+                wave: WaveTotals { asked: 7, started: 5, denied: 2, peak: 3 },
             },
         ),
         (

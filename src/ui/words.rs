@@ -7,6 +7,7 @@ use super::text::{count, known_cost, plural, span};
 use crate::core::outcome::Class;
 use crate::core::published::{Tokens, Work};
 use crate::core::signals::SourceReading;
+use crate::core::wave::WaveTotals;
 
 /// How a session came out, in a word or two: what it reported, or what ground truth says of it.
 #[must_use]
@@ -39,6 +40,15 @@ pub fn work_words(work: &Work) -> String {
         _ = write!(words, ", {} not committed", plural(work.dirty, "file"));
     }
     words
+}
+
+/// What became of the sub-agents a session wanted; `None` = it wanted none.
+#[must_use]
+pub fn wave_words(wave: &WaveTotals) -> Option<String> {
+    wave.any().then(|| {
+        let WaveTotals { asked, started, denied, peak } = wave;
+        format!("sub-agents: {asked} asked for, {started} started, {denied} refused, at most {peak} at once")
+    })
 }
 
 /// A source of signals: what it says, where from, how old; a line more for each problem.

@@ -6,6 +6,7 @@
 //! invariants of a run whatever else it is about.
 
 mod clock_tests;
+mod gate_tests;
 mod limit_tests;
 mod loop_tests;
 mod model_tests;
@@ -16,7 +17,8 @@ mod stuck_tests;
 mod turn_tests;
 mod work_tests;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -27,6 +29,7 @@ use super::event::{Effect, Event, Launch, RunEnd, SessionClose, StopLevel, StopS
 use super::evidence::{AttemptEnd, Exit};
 use super::fact::Fact;
 use super::kill_switch::KillSwitch;
+use super::mediation::{Answer, Grounds};
 use super::outcome::Class;
 use super::published::{PeerSession, RunEvent, TaskOutcome, Verification, Work};
 use super::recovery::Policy;
@@ -68,6 +71,7 @@ fn limits() -> Limits {
         autonomy: Autonomy::Advisory,
         confidence_floor: 0.5,
         answer_after: None,
+        gate: Grounds { tree: PathBuf::from("/repo"), ..Grounds::default() },
         stuck_detection: true,
         recovery: Policy {
             backoff: vec![secs(5), secs(30)],
@@ -131,6 +135,10 @@ struct World {
     settled: VecDeque<TaskOutcome>,
     /// Every question to the task files: given, done, proven.
     asked: Vec<(Vec<String>, Vec<String>, bool)>,
+    /// What git ignores.
+    ignored: BTreeSet<PathBuf>,
+    /// What the questions of the CLI were answered with, in order.
+    answers: Vec<(String, Answer)>,
     states_opened: u32,
     work: Option<Work>,
     unrecordable: bool,
@@ -168,6 +176,8 @@ impl World {
             verifications: VecDeque::new(),
             settled: VecDeque::new(),
             asked: Vec::new(),
+            ignored: BTreeSet::new(),
+            answers: Vec::new(),
             states_opened: 0,
             work: Some(Work::default()),
             unrecordable: false,
@@ -380,6 +390,17 @@ impl World {
                     StopStep::Terminate => self.exit_soon(Exit::Code(143)),
                     StopStep::Kill => self.exit_soon(Exit::Signal(9)),
                 }
+            }
+            Effect::Answer { request_id, answer, .. } => self.answers.push((request_id, answer)),
+            Effect::AskGit { attempt, request_id, paths } => {
+                let removable = paths
+                    .into_iter()
+                    .map(|path| {
+                        let ignored = self.ignored.contains(&path);
+                        (path, ignored)
+                    })
+                    .collect();
+                pending.push_back(Event::GitSaid { attempt, request_id, removable });
             }
             Effect::CheckLiveness { attempt } => {
                 self.liveness_checks += 1;

@@ -304,7 +304,7 @@ fn fact(which: u8, amount: u64, now: Now) -> Fact {
             call: Call::default(),
         },
         3 => Fact::Usage { message_id: format!("m{}", amount % 3), tokens },
-        4 => Fact::TaskStarted { id: format!("t{}", amount % 2), agent: true },
+        4 => Fact::TaskStarted { id: format!("t{}", amount % 2), agent: true, call: None },
         5 => Fact::TaskEnded { id: format!("t{}", amount % 2), status: "completed".to_owned() },
         6 => result(good()),
         7 => result(reported("partial")),

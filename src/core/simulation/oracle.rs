@@ -78,6 +78,8 @@ impl Oracle {
             }
             Effect::StopAttempt { attempt, .. }
             | Effect::CheckLiveness { attempt }
+            | Effect::Answer { attempt, .. }
+            | Effect::AskGit { attempt, .. }
             | Effect::CloseInput { attempt } => {
                 assert_eq!(self.live, Some(*attempt), "{effect:?} for an attempt that is not there");
             }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::core::evidence::{AttemptEnd, Exit};
-use crate::core::fact::{ApiRetry, Fact, Initialised, ModelUsage, RateLimit, TurnResult};
+use crate::core::fact::{ApiRetry, Asked, Fact, Initialised, ModelUsage, RateLimit, TurnResult};
 use crate::core::published::Tokens;
 use crate::core::stuck::call::{Call, Outcome};
 
@@ -129,11 +129,27 @@ impl Attempt {
     }
 
     pub(super) fn agent_starts(self, id: &str) -> Self {
-        self.say(Fact::TaskStarted { id: id.to_owned(), agent: true })
+        self.say(Fact::TaskStarted { id: id.to_owned(), agent: true, call: None })
+    }
+
+    /// A sub-agent begins, and the CLI says for which call.
+    pub(super) fn agent_starts_for(self, id: &str, call: &str) -> Self {
+        self.say(Fact::TaskStarted { id: id.to_owned(), agent: true, call: Some(call.to_owned()) })
     }
 
     pub(super) fn agent_ends(self, id: &str, status: &str) -> Self {
         self.say(Fact::TaskEnded { id: id.to_owned(), status: status.to_owned() })
+    }
+
+    /// The CLI asks before it runs a tool; the id of the question is that of the call.
+    pub(super) fn asks(self, id: &str, tool: &str, input: &Value) -> Self {
+        self.say(Fact::Asked(Box::new(Asked {
+            request_id: id.to_owned(),
+            tool: tool.to_owned(),
+            input: input.clone(),
+            call: Some(id.to_owned()),
+            ..Asked::default()
+        })))
     }
 
     pub(super) fn denied(self, tool: &str) -> Self {

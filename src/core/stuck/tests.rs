@@ -357,7 +357,7 @@ fn signs_of_life_are_no_progress() {
             Fact::Heartbeat,
             Fact::Text { text: "Let me try again.\nNow.".to_owned(), sub_agent: false },
             Fact::Text { text: "sub".to_owned(), sub_agent: true },
-            Fact::TaskStarted { id: "t".to_owned(), agent: true },
+            Fact::TaskStarted { id: "t".to_owned(), agent: true, call: None },
             Fact::TaskEnded { id: "t".to_owned(), status: "completed".to_owned() },
             Fact::ApiRetry(ApiRetry::default()),
             Fact::Anomaly { kind: "not_json", sample: String::new() },

@@ -27,6 +27,8 @@ pub struct PassThrough {
     pub allowed_tools: Vec<String>,
     /// `--mcp-config`, each as given.
     pub mcp_config: Vec<String>,
+    /// Where a person would be asked for permission, ask over the control protocol (claude-code §5).
+    pub ask_permission: bool,
     /// `--claude-arg`, in order, last.
     pub extra: Vec<String>,
 }
@@ -61,10 +63,20 @@ pub fn argv(invocation: &Invocation<'_>) -> Vec<OsString> {
     push(&["-p", "--output-format", "stream-json", "--verbose"]);
     if *protocol == Protocol::Control {
         push(&["--input-format", "stream-json"]);
+        if pass_through.ask_permission {
+            push(&["--permission-prompt-tool", "stdio"]);
+        }
     }
     push(&[if *resume { "--resume" } else { "--session-id" }, session_id]);
-    let PassThrough { model, fallback_model, permission_mode, allowed_tools, mcp_config, extra } =
-        pass_through;
+    let PassThrough {
+        model,
+        fallback_model,
+        permission_mode,
+        allowed_tools,
+        mcp_config,
+        ask_permission: _,
+        extra,
+    } = pass_through;
     for (flag, value) in
         [("--permission-mode", permission_mode), ("--model", model), ("--fallback-model", fallback_model)]
     {
@@ -101,8 +113,11 @@ mod tests {
 
     #[test]
     fn first_turn_over_the_control_protocol() {
-        let pass_through =
-            PassThrough { permission_mode: Some("acceptEdits".into()), ..PassThrough::default() };
+        let pass_through = PassThrough {
+            permission_mode: Some("acceptEdits".into()),
+            ask_permission: true,
+            ..PassThrough::default()
+        };
         let invocation = Invocation {
             session_id: ID,
             resume: false,
@@ -111,7 +126,7 @@ mod tests {
             budget_usd: None,
             pass_through: &pass_through,
         };
-        insta::assert_snapshot!(words(&invocation), @"-p --output-format stream-json --verbose --input-format stream-json --session-id 0192d3a4-5b6c-4d7e-8f90-a1b2c3d4e5f6 --permission-mode acceptEdits --disallowed-tools ScheduleWakeup,CronCreate,Monitor --json-schema {}");
+        insta::assert_snapshot!(words(&invocation), @"-p --output-format stream-json --verbose --input-format stream-json --permission-prompt-tool stdio --session-id 0192d3a4-5b6c-4d7e-8f90-a1b2c3d4e5f6 --permission-mode acceptEdits --disallowed-tools ScheduleWakeup,CronCreate,Monitor --json-schema {}");
     }
 
     #[test]
@@ -122,6 +137,7 @@ mod tests {
             permission_mode: Some("dontAsk".into()),
             allowed_tools: vec!["Bash(git:*)".into(), "Edit".into()],
             mcp_config: vec!["mcp.json".into()],
+            ask_permission: true,
             extra: vec!["--max-turns".into(), "7".into()],
         };
         let invocation = Invocation {

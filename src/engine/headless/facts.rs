@@ -149,7 +149,8 @@ fn of_task(task: &stream::Task) -> Fact {
     let over = matches!(status.as_str(), "completed" | "failed" | "stopped" | "killed" | "cancelled");
     match task.phase {
         TaskPhase::Started => {
-            Fact::TaskStarted { id, agent: task.task_type.as_deref() == Some("local_agent") }
+            let agent = task.task_type.as_deref() == Some("local_agent");
+            Fact::TaskStarted { id, agent, call: task.tool_use_id.clone() }
         }
         TaskPhase::Notification => Fact::TaskEnded { id, status },
         TaskPhase::Updated if over => Fact::TaskEnded { id, status },

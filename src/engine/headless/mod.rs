@@ -8,13 +8,14 @@
 //! still holds, and only then the rest of the stream is read, for a bounded time.
 //!
 //! Invariants: nothing that arrives on stdout or stderr ends a run; the prompt is sent once; every request
-//! of the CLI is answered; [`AttemptOver`](crate::core::event::Event::AttemptOver) is always the last event
+//! of the CLI is answered, and one that the core does not answer in time is refused; [`AttemptOver`](crate::core::event::Event::AttemptOver) is always the last event
 //! of an attempt, and exactly one.
 
 mod argv;
 mod environment;
 mod facts;
 mod output;
+mod questions;
 mod session;
 mod stderr;
 mod warden;

@@ -1,17 +1,11 @@
 //! stdout of an attempt: bytes → frames → messages → facts, and the requests that want an answer.
 
 use crate::core::fact::Fact;
-use crate::protocol::control::{self, HookReply};
 use crate::protocol::frame::{Frame, LineFramer};
-use crate::protocol::stream::{self, Body, ControlRequest, Message, Request, System};
+use crate::protocol::stream::{self, Body, Message, System};
 
 use super::facts::Translator;
-
-/// Tools that wait for a person.
-const FOR_A_PERSON: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
-/// What the model reads in the place of an answer.
-const NOBODY_HERE: &str = "No person is here to answer. Decide by yourself, take what is easier to undo, and go on with the \
-    work. If nothing useful can be done without a person, report `blocked` with the question.";
+use super::questions::{Incoming, Question, incoming};
 
 /// What a chunk of output amounts to.
 #[derive(Debug, Default)]
@@ -20,6 +14,10 @@ pub(super) struct Found {
     pub(super) facts: Vec<Fact>,
     /// Lines to write to stdin.
     pub(super) replies: Vec<Vec<u8>>,
+    /// Questions among the facts, each waiting for its answer.
+    pub(super) questions: Vec<Question>,
+    /// Questions that the CLI takes back, by id.
+    pub(super) taken_back: Vec<String>,
     /// The handshake was answered; `false` = refused.
     pub(super) handshake: Option<bool>,
     /// With the handshake: the slash commands on offer, where it names them.
@@ -93,26 +91,19 @@ fn answer(message: &Message, handshake_id: &str, found: &mut Found) {
                 found.commands = response.commands();
             }
         }
-        Body::ControlRequest(request) => found.replies.extend(reply(request)),
+        // The CLI waits for the answer to each request.
+        Body::ControlRequest(request) => match incoming(request) {
+            Incoming::Ask(asked, question) => {
+                found.facts.push(Fact::Asked(asked));
+                found.questions.push(question);
+            }
+            Incoming::Reply(line) => found.replies.push(line),
+            Incoming::Unanswerable => {}
+        },
+        Body::ControlCancel { request_id } => found.taken_back.extend(request_id.clone()),
         Body::Assistant(_) | Body::User(_) | Body::Result(_) => found.speaks = true,
         // Hooks and tasks may speak before the handshake is answered; an `init` belongs to a turn.
         Body::System(system) => found.speaks |= matches!(**system, System::Init(_)),
-        Body::RateLimit(_) | Body::ControlCancel { .. } | Body::Alive | Body::Unknown { .. } => {}
+        Body::RateLimit(_) | Body::Alive | Body::Unknown { .. } => {}
     }
-}
-
-/// The CLI waits for the answer to each request. Hooks get "the normal rules apply"; what we did not ask for
-/// is refused, so that the turn does not stand still.
-fn reply(request: &ControlRequest) -> Option<Vec<u8>> {
-    let id = request.request_id.as_deref()?;
-    Some(match &request.request {
-        // The CLI would fail such a call with words that say nothing of the night, and the turn often ends there
-        // (field-reports D08).
-        Request::Hook(hook) if hook.tool_name.as_deref().is_some_and(|tool| FOR_A_PERSON.contains(&tool)) => {
-            control::hook_reply(id, HookReply::Deny { reason: NOBODY_HERE })
-        }
-        Request::Hook(_) => control::hook_reply(id, HookReply::NormalRules),
-        Request::CanUseTool(_) => control::deny_tool(id, "no person is here to ask; work without it"),
-        Request::Unknown { .. } => control::refuse(id, "not supported"),
-    })
 }

@@ -12,12 +12,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::core::event::{Event, StopStep};
 use crate::core::evidence::{AttemptEnd, LaunchFailure};
+use crate::core::mediation::Answer;
 use crate::process::{self, Activity, SpawnError, SpawnSpec};
 use crate::protocol::control;
 use crate::tasks::{TaskKind, Tasks};
 
 use super::argv::Protocol;
 use super::output::{Found, Output};
+use super::questions::Questions;
 use super::stderr::StderrTail;
 use super::warden;
 
@@ -48,6 +50,7 @@ pub struct Order {
 enum Request {
     CloseInput,
     Stop(StopStep),
+    Answer(String, Answer),
     Activity(oneshot::Sender<Option<Activity>>),
 }
 
@@ -61,6 +64,11 @@ impl Handle {
     /// No further prompt will come.
     pub fn close_input(&self) {
         self.send(Request::CloseInput);
+    }
+
+    /// Answers a question of the CLI. One that waits no more is passed over.
+    pub fn answer(&self, request_id: String, answer: Answer) {
+        self.send(Request::Answer(request_id, answer));
     }
 
     /// End it.
@@ -131,6 +139,7 @@ async fn run(
         needs_command: order.needs_command,
         protocol: order.protocol,
         warden: warden_orders,
+        questions: Questions::default(),
         handshake_failed: false,
         missing: None,
     };
@@ -168,6 +177,7 @@ struct Reader<'a> {
     needs_command: Option<String>,
     protocol: Protocol,
     warden: UnboundedSender<warden::Order>,
+    questions: Questions,
     handshake_failed: bool,
     missing: Option<(LaunchFailure, String)>,
 }
@@ -193,6 +203,11 @@ impl Reader<'_> {
                 request = requests.recv(), if listening => match request {
                     Some(Request::CloseInput) => self.lines = None,
                     Some(Request::Stop(step)) => self.stop(step),
+                    Some(Request::Answer(id, answer)) => {
+                        if let Some(line) = self.questions.answer(&id, &answer) {
+                            self.write(line);
+                        }
+                    }
                     Some(Request::Activity(reply)) => self.ask_warden(warden::Order::Activity(reply)),
                     None => {
                         listening = false;
@@ -209,6 +224,11 @@ impl Reader<'_> {
                     // Nothing ran: the prompt is still here.
                     self.handshake_failed = true;
                     self.ask_warden(warden::Order::Stop(StopStep::Terminate));
+                }
+                () = sleep_until(self.questions.due().unwrap_or(started)), if self.questions.due().is_some() => {
+                    for line in self.questions.overdue(now()) {
+                        self.write(line);
+                    }
                 }
                 () = sleep_until(drain_until.unwrap_or(started)), if drain_until.is_some() => {
                     drain_until = None;
@@ -252,7 +272,13 @@ impl Reader<'_> {
     }
 
     async fn take(&mut self, found: Found) {
-        let Found { facts, replies, handshake, commands, speaks } = found;
+        let Found { facts, replies, questions, taken_back, handshake, commands, speaks } = found;
+        for question in questions {
+            self.questions.wait(question, now());
+        }
+        for id in taken_back {
+            self.questions.cancel(&id);
+        }
         for reply in replies {
             self.write(reply);
         }

@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 
 use self::svg::esc;
 use super::span::{HEADS, SpanSummary, row};
-use super::text::{cells, cost, output, remarks, short_oid};
+use super::text::{cells, cost, output, refusals, remarks, short_oid};
 use super::{RunOutcome, RunSummary, SessionSummary};
 use crate::ui::text::{
     Tone, clean_lines, count, dollars, instant, plural, span as words_of, span_of_seconds,
@@ -294,6 +294,14 @@ fn events(out: &mut String, run: &RunSummary, zone: &TimeZone) {
             _ = write!(out, "<tr><td class=mute>{at}</td><td>{kind}</td><td>{text}</td></tr>");
         }
         out.push_str("</table></div></section>");
+    }
+    let refusals = refusals(run);
+    if !refusals.is_empty() {
+        out.push_str("<section class=card><h2>Refused by the gate</h2><ul>");
+        for line in refusals {
+            _ = write!(out, "<li>{}</li>", esc(&line, MAX_TEXT));
+        }
+        out.push_str("</ul></section>");
     }
     if !run.warnings.is_empty() {
         out.push_str("<section class=\"card warn\"><h2>Warnings</h2><ul>");

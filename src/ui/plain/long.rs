@@ -10,7 +10,7 @@ use crate::core::signals::Signals;
 use crate::core::suitability::Verdict;
 use crate::error::exit::Exit;
 use crate::ui::text::{Tone, clean_lines, count, dollars, hours, known_cost, plural, span, span_of_seconds};
-use crate::ui::words::{measured_tokens, result_words, source_lines, work_words};
+use crate::ui::words::{measured_tokens, result_words, source_lines, wave_words, work_words};
 
 pub(super) fn run_started(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
     let RunEvent::RunStarted {
@@ -150,6 +150,7 @@ pub(super) fn session_ended(event: &RunEvent, state: &PlainState) -> Option<Entr
         seconds,
         attempts,
         denials,
+        wave,
         ..
     } = event
     else {
@@ -175,6 +176,7 @@ pub(super) fn session_ended(event: &RunEvent, state: &PlainState) -> Option<Entr
         _ = write!(line, ", {} denied", plural(u64::from(*denials), "tool call"));
     }
     let mut entry = EntryText::new(tone, line);
+    entry = wave_words(wave).into_iter().fold(entry, |entry, line| entry.with(Tone::Plain, line));
     if let Some(summary) = summary {
         entry = entry.with(Tone::Plain, state.foreign(summary, 0));
     }

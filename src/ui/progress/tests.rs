@@ -72,13 +72,18 @@ fn each_activity_has_its_words() {
         &[
             session_started(),
             tool("Agent", "look at it"),
+            RunEvent::WaveChanged {
+                live: 1,
+                cap: 4,
+                totals: WaveTotals { asked: 3, started: 1, denied: 2, peak: 1 },
+            },
             RunEvent::Progress { output_tokens: 12_345, cost_usd: Some(0.5) },
             tool("Bash", "cargo test"),
         ],
         130,
         [
             "session 2 of 5 · feature · 00:02:10, 3h 57m left",
-            "12.3k of 500k output tokens · $0.50 of $10.00 · 1 sub-agent started",
+            "12.3k of 500k output tokens · $0.50 of $10.00 · sub-agents 1 of 4 (3 asked for, 1 started, 2 refused)",
             "Bash: cargo test · silent for 30s",
         ],
     );
@@ -153,6 +158,7 @@ fn totals_of_ended_sessions_stand_when_no_progress_came() {
         turns: 1,
         attempts: 1,
         denials: 0,
+        wave: WaveTotals::default(),
     };
     state.apply(&ended, seconds(1));
     assert_eq!((state.output_tokens, state.cost_usd), (700, Some(0.25)));
