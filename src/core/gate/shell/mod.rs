@@ -1,0 +1,53 @@
+//! A shell command, parsed into everything that would run.
+//!
+//! The grammar is bash's, read by `rable`; words are read in [`word`], what is known at each point of the script in
+//! [`state`], and [`walk`] goes through it in the order in which it would run.
+
+use std::path::PathBuf;
+
+use super::finding::{Finding, Subject, Weight};
+use super::{Context, MAX_COMMAND, Removable};
+
+mod state;
+mod walk;
+mod word;
+
+pub(super) use state::State;
+pub(super) use walk::{Feed, Flow, Target, Walk};
+pub(super) use word::{Piece, Value};
+
+/// Stack for parser and walk; a nesting that the parser admits (1,000) fits in half of it, measured without
+/// optimisation.
+const STACK: usize = 64 << 20;
+
+/// What is found in the input of the shell tool, and the paths about which git was asked.
+pub(super) fn findings(
+    input: &serde_json::Value,
+    context: &Context<'_>,
+    removable: Removable<'_>,
+) -> (Vec<Finding>, Vec<PathBuf>) {
+    let refused = |reason: &str| {
+        let finding = Finding {
+            what: String::new(),
+            subject: Subject::Tool(input.clone()),
+            weight: Weight::Never,
+            reason: reason.to_owned(),
+            asks: false,
+        };
+        (vec![finding], Vec::new())
+    };
+    let Some(command) = input.get("command").and_then(serde_json::Value::as_str) else {
+        return refused("it names no command");
+    };
+    if command.len() > MAX_COMMAND {
+        return refused("it is longer than 128 KiB; write it into a file of the repository first");
+    }
+    if command.contains('\0') {
+        return refused("it holds a NUL character");
+    }
+    stacker::grow(STACK, || {
+        let mut walk = Walk::new(context, removable);
+        walk.script(command, State::new(context));
+        walk.done()
+    })
+}

@@ -1,0 +1,778 @@
+//! Through a script, in the order in which it would run.
+//!
+//! A list of commands has two ends, one after success and one after failure, so that `cd x && rm -rf y` and
+//! `cd x || exit` are understood. Loops are read until nothing new is learnt. What would run in a place that cannot be
+//! reached is judged nevertheless, with nothing known.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use rable::{ListOperator, Node, NodeKind};
+
+use super::state::State;
+use super::word::{self, Nested, Piece, Value};
+use crate::core::gate::finding::{Finding, Subject, Weight};
+use crate::core::gate::{Context, Removable, files, paths};
+
+/// Scripts within scripts (`sh -c "sh -c …"`), and nestings of one.
+const MAX_DEPTH: usize = 200;
+const MAX_SCRIPTS: usize = 10;
+
+/// Commands that are looked at; one in a loop counts each time it is read.
+const MAX_COMMANDS: usize = 20_000;
+
+/// The parser needs cubic time for substitutions in one another: 100 need a third of a second.
+const MAX_SUBSTITUTIONS: usize = 100;
+const MAX_NESTED: usize = 16;
+
+/// Here-documents of one script; the parser needs quadratic time for them.
+const MAX_HERE_DOCUMENTS: usize = 200;
+
+/// Findings that are kept.
+const MAX_FINDINGS: usize = 1_000;
+
+/// What comes in at standard input.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::core::gate) enum Feed {
+    /// Whatever the session has.
+    Nothing,
+    /// The output of other commands, with all of their words.
+    Pipe(String),
+    /// This text; `certain` = it has no expansions.
+    Text { text: String, certain: bool },
+    /// A file.
+    File(Value),
+}
+
+/// What is known after a command, by how it ended; `None` = it does not end so.
+#[derive(Debug, Clone)]
+pub(in crate::core::gate) struct Flow {
+    pub(in crate::core::gate) ok: Option<State>,
+    pub(in crate::core::gate) failed: Option<State>,
+}
+
+impl Flow {
+    /// It may end either way, and nothing depends on it.
+    pub(in crate::core::gate) fn both(state: State) -> Self {
+        Flow { ok: Some(state.clone()), failed: Some(state) }
+    }
+
+    /// It does not come back.
+    pub(in crate::core::gate) fn never() -> Self {
+        Flow { ok: None, failed: None }
+    }
+
+    fn either(self) -> Option<State> {
+        join(self.ok, self.failed)
+    }
+}
+
+fn join(one: Option<State>, other: Option<State>) -> Option<State> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.join(&other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Where a word points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::core::gate) enum Target {
+    /// There.
+    At(PathBuf),
+    /// At some of what is in a folder; `all` = the pattern begins with a star.
+    In { folder: PathBuf, all: bool },
+    /// Nobody knows.
+    Unknown,
+}
+
+/// The walk.
+pub(in crate::core::gate) struct Walk<'a> {
+    pub(in crate::core::gate) context: &'a Context<'a>,
+    removable: Removable<'a>,
+    findings: Vec<Finding>,
+    asked: BTreeSet<PathBuf>,
+    /// Functions that the script defines.
+    pub(in crate::core::gate) functions: BTreeSet<String>,
+    /// Functions whose body is being read.
+    pub(in crate::core::gate) inside: Vec<String>,
+    /// Standard input of the command that is read.
+    pub(in crate::core::gate) feed: Feed,
+    /// What is read would run on another machine: no path of this one is meant.
+    pub(in crate::core::gate) elsewhere: bool,
+    depth: usize,
+    scripts: usize,
+    commands: usize,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(context: &'a Context<'a>, removable: Removable<'a>) -> Self {
+        Walk {
+            context,
+            removable,
+            findings: Vec::new(),
+            asked: BTreeSet::new(),
+            functions: BTreeSet::new(),
+            inside: Vec::new(),
+            feed: Feed::Nothing,
+            elsewhere: false,
+            depth: 0,
+            scripts: 0,
+            commands: 0,
+        }
+    }
+
+    pub(super) fn done(self) -> (Vec<Finding>, Vec<PathBuf>) {
+        (self.findings, self.asked.into_iter().collect())
+    }
+
+    /// Notes a part.
+    pub(in crate::core::gate) fn find(&mut self, what: &str, weight: Weight, reason: impl Into<String>) {
+        self.push(Finding {
+            what: what.to_owned(),
+            subject: Subject::Command(what.to_owned()),
+            weight,
+            reason: reason.into(),
+            asks: false,
+        });
+    }
+
+    pub(in crate::core::gate) fn push(&mut self, finding: Finding) {
+        if self.findings.contains(&finding) {
+            return;
+        }
+        if self.findings.len() < MAX_FINDINGS || finding.weight >= Weight::Refused {
+            self.findings.push(finding);
+        }
+    }
+
+    /// Keeps only what is dangerous of what is found meanwhile.
+    pub(in crate::core::gate) fn only_dangers(&mut self, look: impl FnOnce(&mut Self)) {
+        let before = self.findings.len();
+        look(self);
+        let found = self.findings.split_off(before);
+        self.findings.extend(found.into_iter().filter(|finding| finding.weight >= Weight::Refused));
+    }
+
+    /// Whether git ignores a path, as far as it was asked.
+    pub(in crate::core::gate) fn ignored(&mut self, path: &Path) -> Option<bool> {
+        self.asked.insert(path.to_owned());
+        (self.removable)(path)
+    }
+
+    /// A script within the command.
+    pub(in crate::core::gate) fn script(&mut self, text: &str, state: State) -> Option<State> {
+        if self.scripts >= MAX_SCRIPTS {
+            self.find(&excerpt(text), Weight::Never, "too many shells in one another");
+            return None;
+        }
+        if let Some(reason) = too_much(text) {
+            self.find(&excerpt(text), Weight::Never, reason);
+            return None;
+        }
+        match rable::parse(text, false) {
+            Ok(nodes) => {
+                self.scripts += 1;
+                let mut state = Some(state);
+                if nodes.is_empty() && !text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#')) {
+                    self.find(&excerpt(text), Weight::Never, "it cannot be parsed as a shell command");
+                }
+                for node in &nodes {
+                    let before = state.take().unwrap_or_else(|| self.unknown());
+                    state = self.node(node, before).either();
+                }
+                self.scripts -= 1;
+                state
+            }
+            Err(_) => {
+                let reason = "it cannot be parsed as a shell command, and what is not understood is not allowed";
+                self.find(&excerpt(text), Weight::Never, reason);
+                None
+            }
+        }
+    }
+
+    /// Nothing is known.
+    fn unknown(&self) -> State {
+        let mut state = State::new(self.context);
+        state.forget();
+        state
+    }
+
+    fn node(&mut self, node: &Node, state: State) -> Flow {
+        self.commands += 1;
+        if self.commands > MAX_COMMANDS || self.depth >= MAX_DEPTH {
+            self.find("", Weight::Never, "it is too long or too deeply nested to be judged; run it in parts");
+            return Flow::both(state);
+        }
+        self.depth += 1;
+        let flow = self.inner(node, state);
+        self.depth -= 1;
+        flow
+    }
+
+    fn inner(&mut self, node: &Node, state: State) -> Flow {
+        match &node.kind {
+            NodeKind::Command { assignments, words, redirects } => {
+                self.command(assignments, words, redirects, state)
+            }
+            NodeKind::Pipeline { commands, .. } => {
+                let outer = self.feed.clone();
+                let mut said = String::new();
+                for command in commands {
+                    self.node(command, state.clone());
+                    said.push_str(&texts(command));
+                    said.push('\n');
+                    self.feed = Feed::Pipe(said.clone());
+                }
+                self.feed = outer;
+                Flow::both(state)
+            }
+            NodeKind::List { items } => {
+                let mut flow = Flow { ok: Some(state), failed: None };
+                let mut operator = Some(ListOperator::Semi);
+                for item in items {
+                    let before = match operator {
+                        Some(ListOperator::And) => flow.ok.clone(),
+                        Some(ListOperator::Or) => flow.failed.clone(),
+                        _ => flow.clone().either(),
+                    };
+                    let before = before.unwrap_or_else(|| self.unknown());
+                    let next = self.node(&item.command, before.clone());
+                    flow = match operator {
+                        Some(ListOperator::And) => Flow { ok: next.ok, failed: join(flow.failed, next.failed) },
+                        Some(ListOperator::Or) => Flow { ok: join(flow.ok, next.ok), failed: next.failed },
+                        _ => next,
+                    };
+                    if item.operator == Some(ListOperator::Background) {
+                        flow = Flow::both(before);
+                    }
+                    operator = item.operator;
+                }
+                flow
+            }
+            NodeKind::If { condition, then_body, else_body, redirects } => self.with(redirects, state, |walk, state| {
+                let tested = walk.node(condition, state);
+                let before = tested.ok.unwrap_or_else(|| walk.unknown());
+                let then = walk.node(then_body, before);
+                let other = match else_body {
+                    Some(body) => {
+                        let before = tested.failed.unwrap_or_else(|| walk.unknown());
+                        walk.node(body, before)
+                    }
+                    None => Flow { ok: tested.failed.clone(), failed: tested.failed },
+                };
+                Flow { ok: join(then.ok, other.ok), failed: join(then.failed, other.failed) }
+            }),
+            NodeKind::While { condition, body, redirects } | NodeKind::Until { condition, body, redirects } => {
+                self.with(redirects, state, |walk, state| {
+                    walk.until_known(state, |walk, state| {
+                        let tested = walk.node(condition, state).either().unwrap_or_else(|| walk.unknown());
+                        walk.node(body, tested)
+                    })
+                })
+            }
+            NodeKind::For { var, words, body, redirects } | NodeKind::Select { var, words, body, redirects } => {
+                self.with(redirects, state, |walk, state| {
+                    let mut values: Vec<Value> = Vec::new();
+                    match words {
+                        Some(words) => words.iter().for_each(|word| values.extend(walk.read(word, &state))),
+                        None => values.push(Value::unknown()),
+                    }
+                    if values.len() > 24 {
+                        values = vec![Value::unknown()];
+                    }
+                    walk.until_known(state, |walk, mut state| {
+                        let mut after: Option<State> = None;
+                        for value in &values {
+                            state.set(var, Some(value.clone()));
+                            let flow = walk.node(body, state.clone());
+                            after = join(after, flow.either());
+                        }
+                        let mut after = after.unwrap_or(state);
+                        after.set(var, None);
+                        Flow::both(after)
+                    })
+                })
+            }
+            NodeKind::ForArith { init, cond, incr, body, redirects } => self.with(redirects, state, |walk, mut state| {
+                for text in [init, cond, incr] {
+                    walk.raw(text, &state);
+                }
+                state.forget_variables();
+                walk.until_known(state, |walk, state| walk.node(body, state))
+            }),
+            NodeKind::Case { word, patterns, redirects } => self.with(redirects, state, |walk, state| {
+                walk.read(word, &state);
+                let mut after = Some(state.clone());
+                for pattern in patterns {
+                    for word in &pattern.patterns {
+                        walk.read(word, &state);
+                    }
+                    if let Some(body) = &pattern.body {
+                        // `;&` falls through.
+                        let before = after.clone().unwrap_or_else(|| state.clone());
+                        after = join(after, walk.node(body, before).either());
+                    }
+                }
+                Flow::both(after.unwrap_or(state))
+            }),
+            NodeKind::Function { name, body } => {
+                self.functions.insert(name.clone());
+                self.inside.push(name.clone());
+                let mut within = state.clone();
+                within.forget_place();
+                within.forget_variables();
+                self.node(body, within);
+                self.inside.pop();
+                Flow::both(state)
+            }
+            NodeKind::Subshell { body, redirects } => {
+                let after = state.clone();
+                self.with(redirects, state, |walk, state| walk.node(body, state));
+                Flow::both(after)
+            }
+            NodeKind::BraceGroup { body, redirects } => {
+                self.with(redirects, state, |walk, state| walk.node(body, state))
+            }
+            NodeKind::Coproc { command, .. } => {
+                self.node(command, state.clone());
+                Flow::both(state)
+            }
+            NodeKind::Negation { pipeline } => {
+                let Flow { ok, failed } = self.node(pipeline, state);
+                Flow { ok: failed, failed: ok }
+            }
+            NodeKind::Time { pipeline, .. } => self.node(pipeline, state),
+            NodeKind::ArithmeticCommand { raw_content, redirects, .. } => {
+                self.with(redirects, state, |walk, mut state| {
+                    walk.raw(raw_content, &state);
+                    state.forget_variables();
+                    Flow::both(state)
+                })
+            }
+            NodeKind::ConditionalExpr { body, redirects } => self.with(redirects, state, |walk, state| {
+                walk.condition(body, &state);
+                Flow::both(state)
+            }),
+            NodeKind::Empty | NodeKind::Comment { .. } => Flow::both(state),
+            _ => {
+                self.find("", Weight::Never, "a part of it is not understood");
+                Flow::both(state)
+            }
+        }
+    }
+
+    /// Reads a loop until a further round says nothing new.
+    fn until_known(&mut self, state: State, mut round: impl FnMut(&mut Self, State) -> Flow) -> Flow {
+        let mut before = state;
+        for _ in 0..8 {
+            let after = round(self, before.clone()).either();
+            let joined = match after {
+                Some(after) => before.clone().join(&after),
+                None => before.clone(),
+            };
+            if joined == before {
+                return Flow::both(before);
+            }
+            before = joined;
+        }
+        before.forget();
+        round(self, before.clone());
+        Flow::both(before)
+    }
+
+    /// A compound command with redirections of its own.
+    fn with(&mut self, redirects: &[Node], state: State, inner: impl FnOnce(&mut Self, State) -> Flow) -> Flow {
+        let outer = self.feed.clone();
+        if let Some(feed) = self.redirects(redirects, &state, false) {
+            self.feed = feed;
+        }
+        let flow = inner(self, state);
+        self.feed = outer;
+        flow
+    }
+
+    fn condition(&mut self, node: &Node, state: &State) {
+        match &node.kind {
+            NodeKind::CondTerm { value, .. } => self.raw(value, state),
+            NodeKind::UnaryTest { operand, .. } | NodeKind::CondNot { operand } => self.condition(operand, state),
+            NodeKind::BinaryTest { left, right, .. }
+            | NodeKind::CondAnd { left, right }
+            | NodeKind::CondOr { left, right } => {
+                self.condition(left, state);
+                self.condition(right, state);
+            }
+            NodeKind::CondParen { inner } => self.condition(inner, state),
+            NodeKind::Word { .. } => {
+                self.read(node, state);
+            }
+            _ => self.find("", Weight::Never, "a part of its condition is not understood"),
+        }
+    }
+
+    fn command(&mut self, assignments: &[Node], words: &[Node], redirects: &[Node], mut state: State) -> Flow {
+        let mut environment = Vec::new();
+        for assignment in assignments {
+            let read = word::read(assignment, &state, false);
+            self.nested(&read, &state);
+            let value = read.values.into_iter().next().unwrap_or_default();
+            let known = !read.doubtful;
+            let (name, value) = split_assignment(&value);
+            environment.push((name, value.filter(|_| known)));
+        }
+        let mut values = Vec::new();
+        for word in words {
+            values.extend(self.read(word, &state));
+        }
+        for (name, value) in &environment {
+            self.assigned(name, value.as_ref(), &state);
+        }
+        let feed = self.redirects(redirects, &state, says_nothing(&values));
+        if values.is_empty() {
+            for (name, value) in environment {
+                self.find(&format!("{name}="), Weight::Nothing, "it only sets a variable");
+                state.set(&name, value);
+            }
+            return Flow::both(state);
+        }
+        let outer = self.feed.clone();
+        if let Some(feed) = feed {
+            self.feed = feed;
+        }
+        let flow = self.program(&values, state);
+        self.feed = outer;
+        flow
+    }
+
+    /// Reads a word and judges what runs to make it.
+    pub(super) fn read(&mut self, word: &Node, state: &State) -> Vec<Value> {
+        let read = word::read(word, state, true);
+        self.nested(&read, state);
+        read.values
+    }
+
+    fn nested(&mut self, read: &word::Read, state: &State) {
+        if read.doubtful {
+            self.find("", Weight::Never, "a word of it is not understood");
+        }
+        let outer = std::mem::replace(&mut self.feed, Feed::Nothing);
+        for nested in &read.nested {
+            match nested {
+                Nested::Node(node) => {
+                    self.node(node, state.clone());
+                }
+                Nested::Raw(text) => self.raw(text, state),
+            }
+        }
+        self.feed = outer;
+    }
+
+    /// Judges the substitutions in text that the parser left alone, wherever they stand: what is quoted counts too.
+    pub(in crate::core::gate) fn raw(&mut self, text: &str, state: &State) {
+        let mut rest = text;
+        while let Some((at, opening)) = next_substitution(rest) {
+            let from = &rest[at..];
+            let end = if opening == '`' {
+                backquoted(from).inspect(|(inner, _)| {
+                    self.script(inner, state.clone());
+                })
+                .map(|(_, end)| end)
+            } else {
+                self.parenthesised(from, state)
+            };
+            let Some(end) = end else {
+                self.find(&excerpt(from), Weight::Never, "a substitution in it is not understood");
+                return;
+            };
+            rest = &from[end..];
+        }
+    }
+
+    /// Finds the end of a `$(…)` by parsing up to each parenthesis, and judges it.
+    fn parenthesised(&mut self, from: &str, state: &State) -> Option<usize> {
+        if too_much(from.get(..from.len().min(4096)).unwrap_or(from)).is_some() {
+            return None;
+        }
+        for (tried, (close, _)) in from.match_indices(')').enumerate() {
+            if tried >= 40 {
+                return None;
+            }
+            let candidate = format!(": {}", &from[..=close]);
+            if let Ok(nodes) = rable::parse(&candidate, false) {
+                if self.scripts >= MAX_SCRIPTS {
+                    return None;
+                }
+                self.scripts += 1;
+                for node in &nodes {
+                    self.node(node, state.clone());
+                }
+                self.scripts -= 1;
+                return Some(close + 1);
+            }
+        }
+        None
+    }
+
+    /// Judges redirections; what comes in at standard input is returned.
+    fn redirects(&mut self, redirects: &[Node], state: &State, no_command: bool) -> Option<Feed> {
+        let mut feed = None;
+        for redirect in redirects {
+            match &redirect.kind {
+                NodeKind::HereDoc { delimiter, complete, .. } if delimiter.is_empty() || !complete => {
+                    self.find("", Weight::Never, "a here-document in it has no end");
+                }
+                NodeKind::HereDoc { content, quoted, fd, .. } => {
+                    if !quoted {
+                        self.raw(content, state);
+                    }
+                    if matches!(fd, -1 | 0) {
+                        let certain = *quoted || !content.contains(['$', '`']);
+                        feed = Some(Feed::Text { text: content.clone(), certain });
+                    }
+                }
+                NodeKind::Redirect { op, target, fd, .. } => {
+                    let read = word::read(target, state, false);
+                    self.nested(&read, state);
+                    let value = read.values.into_iter().next().unwrap_or_default();
+                    let text = value.text().unwrap_or_default();
+                    let is_descriptor = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '-');
+                    if op.contains('&') && !op.starts_with("&>") && (is_descriptor || value.is_uncertain()) {
+                        continue;
+                    }
+                    if op == "<<<" {
+                        let certain = !value.is_uncertain();
+                        feed = Some(Feed::Text { text: value.shown(), certain });
+                        continue;
+                    }
+                    if op.contains('>') {
+                        self.written(&format!("{op} {}", value.shown()), &value, state);
+                        if no_command && !op.contains(">>") {
+                            self.emptied(&format!("{op} {}", value.shown()), &value, state);
+                        }
+                    } else {
+                        self.read_file(&format!("{op} {}", value.shown()), &value, state);
+                    }
+                    if op.contains('<') && matches!(fd, -1 | 0) {
+                        feed = Some(Feed::File(value));
+                    }
+                }
+                _ => self.find("", Weight::Never, "a redirection in it is not understood"),
+            }
+        }
+        feed
+    }
+
+    /// Where a word points.
+    pub(in crate::core::gate) fn targets(&self, value: &Value, state: &State) -> Vec<Target> {
+        if self.elsewhere {
+            return vec![Target::Unknown];
+        }
+        let beginning = value.beginning();
+        let known = value.text();
+        let absolute = beginning.starts_with('/');
+        let anywhere = BTreeSet::from([PathBuf::from("/")]);
+        let bases = if absolute { &anywhere } else { &state.places };
+        if bases.is_empty() {
+            return vec![Target::Unknown];
+        }
+        if let Some(text) = known {
+            return bases.iter().map(|base| Target::At(paths::normalise(base, Path::new(&text)))).collect();
+        }
+        let shown = value.shown();
+        if value.is_uncertain() || shown.split('/').any(|part| part == "..") && !beginning.contains("../") {
+            return vec![Target::Unknown];
+        }
+        let (folder, rest) = match beginning.rfind('/') {
+            Some(slash) => (&beginning[..=slash], &shown[slash + 1..]),
+            None => ("", shown.as_str()),
+        };
+        if rest.split('/').any(|part| part == "..") {
+            return vec![Target::Unknown];
+        }
+        let first = rest.split('/').next().unwrap_or_default();
+        let all = first.starts_with(['*', '?', '[', '.']) && !first.trim_start_matches(['*', '?', '.']).contains(|c: char| c.is_alphanumeric())
+            || first.starts_with(".*")
+            || first.starts_with('[');
+        bases.iter().map(|base| Target::In { folder: paths::normalise(base, Path::new(folder)), all }).collect()
+    }
+
+    /// Judges that a file is written.
+    pub(in crate::core::gate) fn written(&mut self, what: &str, value: &Value, state: &State) {
+        for target in self.targets(value, state) {
+            match target {
+                Target::At(path) => self.push(Finding { what: what.to_owned(), ..files::write(&path, self.context) }),
+                Target::In { folder, .. } => {
+                    let file = files::write(&folder.join("file"), self.context);
+                    self.push(Finding { what: what.to_owned(), ..file });
+                }
+                Target::Unknown if self.elsewhere => {}
+                Target::Unknown => {
+                    self.find(what, Weight::Refused, "which file it writes cannot be known before it runs; name the file");
+                }
+            }
+        }
+    }
+
+    /// Judges that a file is emptied.
+    pub(in crate::core::gate) fn emptied(&mut self, what: &str, value: &Value, state: &State) {
+        for target in self.targets(value, state) {
+            let Target::At(path) = target else { continue };
+            if paths::zone(&path, self.context) == paths::Zone::Tree {
+                let ignored = self.ignored(&path);
+                let (weight, reason) = match ignored {
+                    Some(true) => (Weight::Ordinary, "git ignores the file it empties"),
+                    _ => (Weight::Refused, "it empties a file that git may not have; remove it, or write what shall be in it"),
+                };
+                self.push(Finding {
+                    what: what.to_owned(),
+                    subject: Subject::Written(path),
+                    weight,
+                    reason: reason.to_owned(),
+                    asks: ignored.is_none(),
+                });
+            }
+        }
+    }
+
+    /// Judges that a file is read: only keys and passwords matter.
+    pub(in crate::core::gate) fn read_file(&mut self, what: &str, value: &Value, state: &State) {
+        let named = |text: &str| paths::is_credential(Path::new(text));
+        let shown = value.shown();
+        let by_target = self.targets(value, state).iter().any(|target| match target {
+            Target::At(path) => paths::is_credential(path),
+            Target::In { folder, .. } => paths::is_credential(folder),
+            Target::Unknown => false,
+        });
+        if by_target || named(&shown) || hides_credential(value) {
+            self.find(what, Weight::Refused, "it touches a file of keys or passwords; that is for the operator");
+        }
+    }
+}
+
+/// Whether a command prints nothing, so that a file its output goes to is emptied.
+fn says_nothing(values: &[Value]) -> bool {
+    let words: Vec<String> = values.iter().map(Value::shown).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [] | [":" | "true" | "exec", ..] | ["cat", "/dev/null"] | ["echo", "-n"] | ["echo", "-n", ""] | ["printf", ""] => true,
+        _ => false,
+    }
+}
+
+/// A pattern such as `.en*` or `id_r?a` that can match a file of keys.
+fn hides_credential(value: &Value) -> bool {
+    if !value.pieces.iter().any(|piece| matches!(piece, Piece::Glob(_))) {
+        return false;
+    }
+    let shown = value.shown();
+    let last = shown.rsplit('/').next().unwrap_or_default();
+    let literal = last.chars().filter(|c| c.is_alphanumeric()).count();
+    let Ok(pattern) = glob::Pattern::new(last) else { return true };
+    literal > 0 && [".env", "id_rsa", "id_ed25519", ".netrc", "credentials", ".npmrc"].iter().any(|name| pattern.matches(name))
+}
+
+/// The name and the value of an assignment; `None` = it adds to what is there, or is a list.
+fn split_assignment(value: &Value) -> (String, Option<Value>) {
+    let beginning = value.beginning();
+    let Some((name, first)) = beginning.split_once('=') else { return (beginning, None) };
+    let mut pieces = value.pieces.clone();
+    if let Some(Piece::Text(text)) = pieces.first_mut() {
+        *text = text.split_once('=').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
+    }
+    let is_list = first.starts_with('(');
+    match name.strip_suffix('+') {
+        Some(name) => (name.to_owned(), None),
+        None => (name.to_owned(), (!is_list).then_some(Value { pieces })),
+    }
+}
+
+/// All words of a command with what is below it, for a look at what is fed on.
+fn texts(node: &Node) -> String {
+    match &node.kind {
+        NodeKind::Command { words, redirects, .. } => {
+            let words = words.iter().filter_map(|word| match &word.kind {
+                NodeKind::Word { value, .. } => Some(value.as_str()),
+                _ => None,
+            });
+            let documents = redirects.iter().filter_map(|redirect| match &redirect.kind {
+                NodeKind::HereDoc { content, .. } => Some(content.as_str()),
+                NodeKind::Redirect { target, .. } => match &target.kind {
+                    NodeKind::Word { value, .. } => Some(value.as_str()),
+                    _ => None,
+                },
+                _ => None,
+            });
+            words.chain(documents).collect::<Vec<_>>().join(" ")
+        }
+        NodeKind::Pipeline { commands, .. } => commands.iter().map(texts).collect::<Vec<_>>().join("\n"),
+        NodeKind::List { items } => items.iter().map(|item| texts(&item.command)).collect::<Vec<_>>().join("\n"),
+        NodeKind::Subshell { body, .. } | NodeKind::BraceGroup { body, .. } => texts(body),
+        _ => String::new(),
+    }
+}
+
+/// Where the next substitution begins that is not escaped.
+fn next_substitution(text: &str) -> Option<(usize, char)> {
+    let mut escaped = false;
+    let bytes = text.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        if escaped {
+            escaped = false;
+            continue;
+        }
+        match byte {
+            b'\\' => escaped = true,
+            b'`' => return Some((at, '`')),
+            b'$' | b'<' | b'>' if bytes.get(at + 1) == Some(&b'(') => return Some((at, '(')),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The inside of a backquoted command and where it ends.
+fn backquoted(text: &str) -> Option<(String, usize)> {
+    let mut inner = String::new();
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '`' => return Some((inner, at + 1)),
+            '\\' => match chars.next() {
+                Some((_, next)) if "`$\\".contains(next) => inner.push(next),
+                Some((_, next)) => inner.extend(['\\', next]),
+                None => return None,
+            },
+            _ => inner.push(c),
+        }
+    }
+    None
+}
+
+/// What would cost the parser more than a moment.
+fn too_much(text: &str) -> Option<&'static str> {
+    let bytes = text.as_bytes();
+    let (mut substitutions, mut depth, mut deepest, mut documents) = (0, 0_usize, 0, 0);
+    for (at, byte) in bytes.iter().enumerate() {
+        let next = bytes.get(at + 1);
+        match byte {
+            b'`' => substitutions += 1,
+            b'$' | b'<' | b'>' if next == Some(&b'(') => {
+                substitutions += 2;
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'<' if next == Some(&b'<') => documents += 1,
+            b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    if substitutions > 2 * MAX_SUBSTITUTIONS || deepest > MAX_NESTED {
+        return Some("it has too many substitutions to be judged; run it in parts, or write it into a file");
+    }
+    (documents > MAX_HERE_DOCUMENTS).then_some("it has too many here-documents to be judged; run it in parts")
+}
+
+/// The beginning of a script, for people.
+pub(in crate::core::gate) fn excerpt(text: &str) -> String {
+    text.trim().chars().take(160).collect()
+}
