@@ -20,8 +20,11 @@ use crate::settings::keys;
 
 mod looking;
 
-use looking::{EXPLAIN_HELP, HISTORY_HELP, LOGS_HELP, REPORT_HELP, STATUS_HELP, STOP_HELP};
-pub use looking::{ExplainArgs, HistoryArgs, HistoryCommand, LogsArgs, ReportArgs, ReportFormat, StopArgs};
+use looking::{EXPLAIN_HELP, GATE_HELP, HISTORY_HELP, LOGS_HELP, REPORT_HELP, STATUS_HELP, STOP_HELP};
+pub use looking::{
+    ExplainArgs, GateCommand, GateExplainArgs, HistoryArgs, HistoryCommand, LogsArgs, ReportArgs,
+    ReportFormat, StopArgs,
+};
 
 const BUDGETS: &str = Group::Budgets.title();
 const STOP_RULES: &str = Group::StopRules.title();
@@ -237,6 +240,10 @@ pub struct RunArgs {
     #[arg(long, value_name = keys::ALLOW_PEERS.spec.metavar, help = keys::ALLOW_PEERS.help(), help_heading = SAFETY,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub allow_peers: Option<bool>,
+    /// [`keys::GATE`].
+    #[arg(long, value_name = keys::GATE.spec.metavar, help = keys::GATE.help(), help_heading = SAFETY,
+        value_parser = PossibleValuesParser::new(keys::GATE.words()))]
+    pub gate: Option<String>,
 
     /// Print what happens as JSON lines on stdout
     #[arg(long, help_heading = OUTPUT)]
@@ -271,6 +278,13 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Say whether a run may start here unattended, and why
     Verdict(Box<RunArgs>),
+    /// Say what the gate makes of a tool call
+    #[command(after_long_help = GATE_HELP)]
+    Gate {
+        /// What to do.
+        #[command(subcommand)]
+        command: GateCommand,
+    },
     /// Check claude, git, the configuration and this machine
     Doctor,
     /// Show the settings in force

@@ -83,7 +83,7 @@ fn load_with(
 pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
     let mut layer = layer(&cli.run);
     let (name, own) = match &cli.command {
-        None | Some(Command::Doctor | Command::Config { .. }) => return Ok(layer),
+        None | Some(Command::Doctor | Command::Config { .. } | Command::Gate { .. }) => return Ok(layer),
         Some(Command::Run(run) | Command::Verdict(run)) => {
             layer.overlay(self::layer(run));
             return Ok(layer);
@@ -104,8 +104,9 @@ pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
         Some(Command::DemoAgent { .. }) => ("demo-agent", layer.names().next()),
     };
     match own.or(cli.run.events.then_some("events")) {
-        Some(option) => Err(CliError::usage(format!("`autopilot {name}` has no use for --{option}"))
-            .hinted("options of a run go with `run`, `resume`, `verdict`, `doctor` and `config show`")),
+        Some(option) => Err(CliError::usage(format!("`autopilot {name}` has no use for --{option}")).hinted(
+            "options of a run go with `run`, `resume`, `verdict`, `doctor`, `gate` and `config show`",
+        )),
         None => Ok(layer),
     }
 }
@@ -169,6 +170,7 @@ fn layer(args: &RunArgs) -> Layer {
     layer.flag(&keys::DRY_RUN, args.dry_run.map(Raw::Flag));
     layer.flag(&keys::ALLOW_NESTED, args.allow_nested.map(Raw::Flag));
     layer.flag(&keys::ALLOW_PEERS, args.allow_peers.map(Raw::Flag));
+    layer.flag(&keys::GATE, text(&args.gate));
     layer
 }
 

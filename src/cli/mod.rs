@@ -9,6 +9,8 @@ pub mod config;
 mod demo;
 mod doctor;
 mod explain;
+mod gate;
+mod grounds;
 mod history;
 mod logs;
 pub mod man;
@@ -37,7 +39,7 @@ use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
 use crate::ui::printer::{Level, Options, Printer, Surroundings};
 
-use args::{Cli, Command, ConfigCommand};
+use args::{Cli, Command, ConfigCommand, GateCommand};
 
 /// The whole program: what `main` calls.
 #[must_use]
@@ -100,6 +102,7 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             | Command::Stop(_)
             | Command::History(_)
             | Command::Explain(_)
+            | Command::Gate { .. }
             | Command::Verdict(_)
             | Command::Doctor
             | Command::Config { .. }
@@ -125,6 +128,9 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             Some(Command::Demo) => Box::pin(demo::demo(json, printer)).await,
             Some(Command::Doctor) => doctor::doctor(&directory, &flags, json, printer).await,
             Some(Command::Explain(which)) => explain::explain(&directory, which, json, printer).await,
+            Some(Command::Gate { command: GateCommand::Explain(what) }) => {
+                gate::explain(&directory, what, &flags, json, printer).await
+            }
             Some(Command::Verdict(_)) => {
                 let environment: Vec<_> = std::env::vars_os().collect();
                 verdict::verdict(&directory, &flags, &environment, json, printer).await

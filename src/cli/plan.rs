@@ -100,7 +100,7 @@ pub(super) async fn plan(plan: Plan<'_>) -> Result<Exit, CliError> {
         printer.warn(warning);
     }
     let Outlook { survey, choice, would_start, tasks, resources, peers, peers_here, verdict, .. } = outlook;
-    let limits = run::limits(settings);
+    let limits = run::limits(settings, super::grounds::grounds(settings, &repo.root, environment));
     let child = crate::engine::headless::child_environment(
         environment.iter().cloned(),
         run::billing(settings),

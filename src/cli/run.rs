@@ -36,6 +36,7 @@ use crate::state::run_id;
 use crate::ui::printer::{Level, Printer};
 use crate::ui::text::plural;
 
+use super::grounds::grounds;
 use super::runs::Depth;
 use super::watcher::{self, Watcher};
 use super::{config, history, next_steps, plan, remains, runs, start};
@@ -182,10 +183,11 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         }
     };
     let mut watcher = Watcher::new(printer, request.events, started);
+    let environment = environment(request.environment);
     let setup = Setup {
         run_id: run_id.clone(),
         cookie,
-        limits: limits(&settings),
+        limits: limits(&settings, grounds(&settings, &repo.root, &environment)),
         sources,
         state_file: settings.work.state_file,
         follow_ups: FollowUps {
@@ -206,7 +208,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         session_command: settings.work.session_command.clone(),
         verify: settings.work.verify.clone(),
         verify_timeout: settings.deadlines.verify,
-        environment: environment(request.environment),
+        environment,
         repo,
         layout,
         run_dir,
@@ -342,7 +344,7 @@ fn hinted_if_full(full: bool, error: CliError) -> CliError {
 }
 
 /// The limits of the core from the settings.
-pub(super) fn limits(settings: &Settings) -> Limits {
+pub(super) fn limits(settings: &Settings, gate: Grounds) -> Limits {
     Limits {
         max_sessions: settings.budgets.max_sessions,
         max_hours: settings.budgets.max_hours,
@@ -367,7 +369,7 @@ pub(super) fn limits(settings: &Settings) -> Limits {
             && !settings.deadlines.escalation.is_zero())
         .then_some(settings.deadlines.escalation),
         stuck_detection: settings.stop_rules.stuck_detection,
-        gate: Grounds::default(),
+        gate,
         recovery: Policy {
             backoff: settings.deadlines.turn_backoff.clone(),
             heals: settings.deadlines.heal_backoff.clone(),
@@ -396,7 +398,8 @@ pub(super) fn pass_through(settings: &Settings) -> PassThrough {
         permission_mode: Some(settings.claude.permission_mode.clone()),
         allowed_tools: settings.claude.allowed_tools.clone(),
         mcp_config: settings.claude.mcp_config.clone(),
-        ask_permission: true,
+        // Without a gate nobody would answer.
+        ask_permission: settings.safety.gate != crate::core::gate::Policy::Off,
         extra: settings.claude.args.clone(),
     }
 }

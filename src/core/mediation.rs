@@ -372,7 +372,12 @@ fn redacted(text: &str) -> String {
     for word in text.split(' ') {
         let bare = word.trim_matches(['"', '\'', ',', ';']);
         let lower = word.to_lowercase();
-        let named = SECRET_NAMES.iter().filter_map(|name| Some(lower.find(name)? + name.len())).max();
+        let ends_there = |at: &usize| !lower[*at..].starts_with(|c: char| c.is_alphanumeric());
+        let named = SECRET_NAMES
+            .iter()
+            .filter_map(|name| Some(lower.find(name)? + name.len()))
+            .filter(ends_there)
+            .max();
         let value_at = named.and_then(|at| {
             let rest = word.get(at..)?;
             let from = rest.find(['=', ':'])? + 1;

@@ -18,6 +18,7 @@
 mod error;
 mod paths;
 mod remotes;
+mod removable;
 mod run;
 mod status;
 mod words;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use error::GitError;
 pub use paths::changed_paths;
 pub use remotes::remotes;
+pub use removable::removable;
 use run::{git, git_ok};
 pub use words::state_words;
 
@@ -366,11 +368,3 @@ fn parse_shortstat(text: &str) -> DiffStat {
 
 #[cfg(test)]
 mod tests;
-
-/// STUB
-pub async fn removable(
-    _root: &std::path::Path,
-    paths: &[std::path::PathBuf],
-) -> std::collections::BTreeMap<std::path::PathBuf, bool> {
-    paths.iter().map(|p| (p.clone(), false)).collect()
-}

@@ -9,8 +9,12 @@ use super::{Billing, Chain, FollowUps, Forge};
 use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
 
+mod gates;
+
+pub use gates::{GATE, GATE_ALLOW, GATE_ASK, GATE_DENY};
+
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 46] = [
+pub static ALL: [&dyn Setting; 50] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -55,6 +59,10 @@ pub static ALL: [&dyn Setting; 46] = [
     &DRY_RUN,
     &ALLOW_NESTED,
     &ALLOW_PEERS,
+    &GATE,
+    &GATE_DENY,
+    &GATE_ASK,
+    &GATE_ALLOW,
     &KEEP_RUNS,
     &KEEP_SIZE,
 ];

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::key::{Context, Key, Reading, Refusal, Setting, Spec, closest, parse_number};
 use super::value::{Raw, Shown, number_text};
+use crate::core::gate::Rule;
 
 /// A number with bounds.
 pub struct Number<T: 'static> {
@@ -322,18 +323,72 @@ impl Setting for List {
     }
 }
 
+/// Rules of the gate.
+pub struct RuleList {
+    /// Name, variable, heading, help.
+    pub spec: Spec,
+    /// An example of a rule.
+    pub example: &'static str,
+}
+
+impl Setting for RuleList {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn default_shown(&self) -> Option<Shown> {
+        Some(Shown::List(Vec::new()))
+    }
+
+    fn default_words(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn example(&self) -> Shown {
+        Shown::List(vec![self.example.to_owned()])
+    }
+
+    fn help(&self) -> String {
+        self.spec.about.to_owned()
+    }
+}
+
+impl Key for RuleList {
+    type Out = Vec<Rule>;
+
+    fn read(&self, raw: &Raw, _: &Context<'_>) -> Result<Reading<Vec<Rule>>, Refusal> {
+        let items = texts(raw)
+            .ok_or_else(|| Refusal::expected(format!("an array of rules such as `{}`", self.example)))?;
+        let mut rules = Vec::new();
+        for item in &items {
+            let rule =
+                item.parse().map_err(|error| Refusal::expected(format!("rules; of `{item}`: {error}")))?;
+            rules.push(rule);
+        }
+        Ok(Reading::plain(rules, Shown::List(items)))
+    }
+
+    fn default(&self) -> Vec<Rule> {
+        Vec::new()
+    }
+}
+
+/// One text or several, one a line in a variable.
+fn texts(raw: &Raw) -> Option<Vec<String>> {
+    let items: Vec<String> = match raw {
+        Raw::List(items) => items.clone(),
+        Raw::Text(text) => vec![text.clone()],
+        Raw::Variable(text) => text.to_str()?.lines().map(str::to_owned).collect(),
+        _ => return None,
+    };
+    items.iter().all(|item| !item.is_empty()).then_some(items)
+}
+
 impl Key for List {
     type Out = Vec<String>;
 
     fn read(&self, raw: &Raw, _: &Context<'_>) -> Result<Reading<Vec<String>>, Refusal> {
-        let items: Option<Vec<String>> = match raw {
-            Raw::List(items) => Some(items.clone()),
-            Raw::Text(text) => Some(vec![text.clone()]),
-            Raw::Variable(text) => text.to_str().map(|text| text.lines().map(str::to_owned).collect()),
-            _ => None,
-        };
-        let items = items
-            .filter(|items| items.iter().all(|item| !item.is_empty()))
+        let items = texts(raw)
             .ok_or_else(|| Refusal::expected("a string or an array of strings, none of them empty"))?;
         Ok(Reading::plain(items.clone(), Shown::List(items)))
     }

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::core::autonomy::Autonomy;
+use crate::core::gate::{Policy, Rules};
 use crate::core::mode::Mode;
 
 pub mod env_vars;
@@ -214,6 +215,10 @@ pub struct Safety {
     pub allow_nested: bool,
     /// Start sessions also while another Claude session works in this working tree.
     pub allow_peers: bool,
+    /// What sessions may do in general.
+    pub gate: Policy,
+    /// What the operator says about single calls.
+    pub rules: Rules,
     /// Folders of runs that are kept; 0 = all.
     pub keep_runs: u32,
     /// Megabytes that they may take together; 0 = any.

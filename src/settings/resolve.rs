@@ -9,6 +9,7 @@ use super::layer::{ConfigFile, Layer, Origin};
 use super::value::{Raw, Shown};
 use super::{Budgets, Claude, Deadlines, PromptSource, Safety, Settings, StopRules, Work, env_vars, keys};
 use crate::core::autonomy::Autonomy;
+use crate::core::gate::Rules;
 
 /// Settings, where each came from, and what was adjusted.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,6 +141,12 @@ pub fn resolve(
             dry_run: r.take(&keys::DRY_RUN)?,
             allow_nested: r.take(&keys::ALLOW_NESTED)?,
             allow_peers: r.take(&keys::ALLOW_PEERS)?,
+            gate: r.take(&keys::GATE)?,
+            rules: Rules {
+                deny: r.take(&keys::GATE_DENY)?,
+                ask: r.take(&keys::GATE_ASK)?,
+                allow: r.take(&keys::GATE_ALLOW)?,
+            },
             keep_runs: r.take(&keys::KEEP_RUNS)?,
             keep_size: r.take(&keys::KEEP_SIZE)?,
         },

@@ -209,7 +209,7 @@ pub fn lines(state: &ProgressState, moment: Moment, options: &TextOptions) -> [S
     ];
     if let Some((live, cap, WaveTotals { asked, started, denied, peak: _ })) = state.wave {
         let refused = if denied > 0 { format!(", {denied} refused") } else { String::new() };
-        spent.push(format!("sub-agents {live} of {cap} ({asked} asked for, {started} started{refused})"));
+        spent.push(format!("sub-agents {live} of {cap} ({asked} asked, {started} started{refused})"));
     }
 
     let mut now = activity(state, moment, options);

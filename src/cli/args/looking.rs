@@ -177,6 +177,41 @@ Examples:
 A run ends with the same, by the settings keep-runs and keep-size. A run that goes on, or one that has no end and
 can be resumed, is never removed.";
 
+/// `autopilot gate`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum GateCommand {
+    /// Say how a command is parsed, and what the gate makes of each part; nothing is run
+    #[command(after_long_help = GATE_HELP)]
+    Explain(GateExplainArgs),
+}
+
+/// `autopilot gate explain`.
+#[derive(Debug, Clone, Args)]
+pub struct GateExplainArgs {
+    /// A shell command; of another tool the file, the address, or its whole input as JSON
+    pub what: String,
+    /// The tool that would be called
+    #[arg(long, value_name = "NAME", default_value = "Bash")]
+    pub tool: String,
+    /// Judge as in a session of this kind; rules may be for one
+    #[arg(long = "as", value_name = "MODE", default_value = "feature")]
+    pub mode: crate::core::mode::Mode,
+}
+
+pub(super) const GATE_HELP: &str = "\
+Examples:
+  autopilot gate explain 'cargo test && rm -rf target'
+  autopilot --gate strict gate explain 'cargo test'
+  autopilot gate explain --tool Edit .github/workflows/ci.yml
+
+Rules stand in .autopilot.toml, deny before ask before allow:
+  gate-deny = [\"Bash(npm install:*)\"]
+  gate-allow = [\"Bash(git push:*)\", \"WebFetch(domain:docs.rs)\", \"deep: Bash(docker compose:*)\"]
+Bash(x:*) is every command that begins with x, Bash(x) that very command; Edit(docs/**) files that are written,
+Read(//etc/hosts) files that are read; a bare name is every call of a tool. What a chain, a pipe, a substitution or
+`sh -c` would run is judged part by part. A rule lifts a refusal, but not that of the worst: for these it has to be
+the very command.";
+
 pub(super) const EXPLAIN_HELP: &str = "\
 Examples:
   autopilot explain --iteration 2       why the second session was what it was, and what it was judged to be

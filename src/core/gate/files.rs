@@ -25,13 +25,18 @@ pub(super) fn write(path: &Path, context: &Context<'_>) -> Finding {
     let (weight, reason) = match paths::zone(path, context) {
         Zone::Tree | Zone::Added => (Weight::Ordinary, "it writes inside the working tree"),
         Zone::Temporary | Zone::Sink => (Weight::Ordinary, "it writes where nothing is kept"),
-        Zone::Root | Zone::Outside if is_plan(path, context) => (Weight::Ordinary, "it writes the plan of a session"),
-        Zone::Root | Zone::Outside => {
-            (Weight::Refused, "it writes outside the working tree; keep files in the repository or below /tmp")
+        Zone::Root | Zone::Outside if is_plan(path, context) => {
+            (Weight::Ordinary, "it writes the plan of a session")
         }
+        Zone::Root | Zone::Outside => (
+            Weight::Refused,
+            "it writes outside the working tree; keep files in the repository or below /tmp",
+        ),
         Zone::Git => (Weight::Refused, "it writes into .git; use git commands"),
         Zone::Settings => (Weight::Refused, "it changes what sessions may do; that is for the operator"),
-        Zone::Credential => (Weight::Refused, "it writes a file of keys or passwords; that is for the operator"),
+        Zone::Credential => {
+            (Weight::Refused, "it writes a file of keys or passwords; that is for the operator")
+        }
         Zone::Device => (Weight::Never, "it writes to a device"),
     };
     finding(format!("write {}", path.display()), Subject::Written(path.to_owned()), weight, reason)
@@ -45,7 +50,8 @@ pub(super) fn read(input: &serde_json::Value, context: &Context<'_>) -> Vec<Find
     // A pattern may name another place, and the files themselves.
     let pattern = ["pattern", "glob"].iter().find_map(|key| {
         let text = input.get(key)?.as_str()?;
-        (*key == "glob" || input.get("output_mode").is_none() && text.starts_with(['/', '~', '.'])).then_some(text)
+        (*key == "glob" || input.get("output_mode").is_none() && text.starts_with(['/', '~', '.']))
+            .then_some(text)
     });
     if let Some(pattern) = pattern {
         let path = expand(pattern, context).map(|pattern| paths::normalise(&path, &pattern));
@@ -61,7 +67,9 @@ pub(super) fn read(input: &serde_json::Value, context: &Context<'_>) -> Vec<Find
 fn read_path(path: &Path, context: &Context<'_>) -> Finding {
     let (weight, reason) = match paths::zone(path, context) {
         Zone::Credential => (Weight::Refused, "it reads a file of keys or passwords"),
-        Zone::Tree | Zone::Added | Zone::Git | Zone::Settings => (Weight::Ordinary, "it reads inside the working tree"),
+        Zone::Tree | Zone::Added | Zone::Git | Zone::Settings => {
+            (Weight::Ordinary, "it reads inside the working tree")
+        }
         Zone::Temporary | Zone::Sink => (Weight::Ordinary, "it reads what is not kept"),
         Zone::Root if path == context.tree => (Weight::Ordinary, "it reads inside the working tree"),
         Zone::Root | Zone::Outside => (Weight::Foreign, "it reads outside the working tree"),

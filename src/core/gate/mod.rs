@@ -154,7 +154,8 @@ fn rule(call: &Call<'_>, context: &Context<'_>, removable: Removable<'_>, prompt
     }
     let (findings, _) = findings(call, context, removable);
     let whole = whole(call);
-    let exactly = whole.as_deref().is_some_and(|whole| context.rules.allows_exactly(call.tool, whole, context.mode));
+    let exactly =
+        whole.as_deref().is_some_and(|whole| context.rules.allows_exactly(call.tool, whole, context.mode));
     let parts: Vec<Part> = findings
         .into_iter()
         .map(|finding| {
@@ -211,12 +212,12 @@ fn weigh(
             (decision, reason.clone())
         }
         (Weight::Never | Weight::Refused, _) => (Decision::Deny, reason.clone()),
-        (_, Policy::Strict) => {
-            (Decision::Deny, "gate = strict, and no gate-allow rule names it".to_owned())
-        }
+        (_, Policy::Strict) => (Decision::Deny, "gate = strict, and no gate-allow rule names it".to_owned()),
         (Weight::Foreign, _) if prompt => (
             Decision::Deny,
-            format!("{reason}, Claude Code would ask a person, and none is here. A gate-allow rule can allow it"),
+            format!(
+                "{reason}, Claude Code would ask a person, and none is here. A gate-allow rule can allow it"
+            ),
         ),
         (Weight::Ordinary, _) if prompt => (Decision::Allow, reason.clone()),
         (Weight::Foreign | Weight::Ordinary, _) => (Decision::Defer, reason.clone()),
@@ -256,8 +257,12 @@ fn findings(
     let tool = call.tool;
     match tool {
         "Bash" | "Monitor" => return shell::findings(call.input, context, removable),
-        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => return (files::written(call.input, context), vec![]),
-        "Read" | "NotebookRead" | "Grep" | "Glob" | "LS" => return (files::read(call.input, context), vec![]),
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => {
+            return (files::written(call.input, context), vec![]);
+        }
+        "Read" | "NotebookRead" | "Grep" | "Glob" | "LS" => {
+            return (files::read(call.input, context), vec![]);
+        }
         _ => {}
     }
     let finding = |weight, reason: &str| Finding {
@@ -274,7 +279,9 @@ fn findings(
             "Agent" | "Task" => finding(Weight::Ordinary, "each call of a sub-agent is judged by itself"),
             "WebFetch" | "WebSearch" => finding(Weight::Foreign, "it goes out to the network"),
             "PowerShell" => finding(Weight::Never, "PowerShell cannot be judged; use the Bash tool"),
-            _ if tool.starts_with("mcp__") => finding(Weight::Foreign, "what a tool of an MCP server does is not known"),
+            _ if tool.starts_with("mcp__") => {
+                finding(Weight::Foreign, "what a tool of an MCP server does is not known")
+            }
             _ => finding(Weight::Foreign, "what this tool does is not known"),
         }
     };

@@ -77,8 +77,18 @@ pub(super) fn zone(path: &Path, context: &Context<'_>) -> Zone {
 
 fn is_sink(path: &Path) -> bool {
     let text = path.to_string_lossy();
-    ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/urandom", "/dev/random"]
-        .contains(&&*text)
+    [
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/tty",
+        "/dev/stdin",
+        "/dev/stdout",
+        "/dev/stderr",
+        "/dev/urandom",
+        "/dev/random",
+    ]
+    .contains(&&*text)
         || text.starts_with("/dev/fd/")
         || text.starts_with("/dev/shm/")
 }
@@ -149,7 +159,8 @@ pub(super) fn is_credential(path: &Path) -> bool {
     let data = [".json", ".yml", ".yaml", ".toml", ".env", ".ini", ".txt", ".csv", ".xml", ".enc"];
     let named = ["secret", "secrets", "credential", "credentials", ".secrets", ".credentials"];
     let is_data = data.iter().any(|ending| name.ends_with(ending));
-    let stem_named = named.contains(&stem) || name.starts_with(".credentials.") || name.starts_with(".secrets.");
+    let stem_named =
+        named.contains(&stem) || name.starts_with(".credentials.") || name.starts_with(".secrets.");
     let text = path.to_string_lossy().to_lowercase();
     CREDENTIAL_NAMES.contains(&&*name)
         || named.contains(&&*name)

@@ -73,7 +73,8 @@ impl std::str::FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
         let text = text.trim();
-        let mode = text.split_once(':').and_then(|(word, rest)| Some((word.trim().parse().ok()?, rest.trim())));
+        let mode =
+            text.split_once(':').and_then(|(word, rest)| Some((word.trim().parse().ok()?, rest.trim())));
         let (mode, rest) = mode.map_or((None, text), |(mode, rest): (Mode, _)| (Some(mode), rest));
         let (tool, inner) = match rest.split_once('(') {
             Some((tool, inner)) => (tool, Some(inner.strip_suffix(')').ok_or(RuleError::NotClosed)?)),
@@ -106,7 +107,9 @@ fn what(tool: &str, inner: &str) -> Result<What, RuleError> {
     }
     if inner.contains('*') {
         let escaped: Vec<String> = inner.split('*').map(Pattern::escape).collect();
-        return Ok(What::Like(Pattern::new(&escaped.join("*")).map_err(|err| RuleError::Pattern(err.to_string()))?));
+        return Ok(What::Like(
+            Pattern::new(&escaped.join("*")).map_err(|err| RuleError::Pattern(err.to_string()))?,
+        ));
     }
     Ok(What::Exactly(inner.to_owned()))
 }
@@ -144,7 +147,9 @@ impl Rule {
             Subject::Written(path) => {
                 (self.tool == "Edit" || self.tool == tool) && self.matches_path(path, context)
             }
-            Subject::Read(path) => (self.tool == "Read" || self.tool == tool) && self.matches_path(path, context),
+            Subject::Read(path) => {
+                (self.tool == "Read" || self.tool == tool) && self.matches_path(path, context)
+            }
             Subject::Tool(input) => self.matches_tool(tool) && self.matches_input(input),
         }
     }
@@ -163,9 +168,9 @@ impl Rule {
         match &self.what {
             What::Everything => true,
             What::Exactly(exact) => text == exact,
-            What::Beginning(beginning) => {
-                text.strip_prefix(beginning.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-            }
+            What::Beginning(beginning) => text
+                .strip_prefix(beginning.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')),
             What::Like(pattern) => pattern.matches(text),
             What::Path(_) | What::Domain(_) => false,
         }
@@ -205,7 +210,10 @@ impl Rule {
                     || domain.strip_prefix("*.").is_some_and(|end| host.ends_with(&format!(".{end}")))
             }),
             What::Exactly(_) | What::Beginning(_) | What::Like(_) => {
-                ["subagent_type", "skill", "command", "url", "query"].iter().filter_map(|key| text(key)).any(|text| self.matches_text(text))
+                ["subagent_type", "skill", "command", "url", "query"]
+                    .iter()
+                    .filter_map(|key| text(key))
+                    .any(|text| self.matches_text(text))
             }
             What::Path(_) => false,
         }

@@ -26,11 +26,24 @@ fn unescaped(line: &str) -> String {
 }
 
 fn ignored(path: &Path) -> Option<bool> {
-    let names = ["target", "node_modules", "dist", "build", ".venv", "coverage", "__pycache__", ".pytest_cache", ".next"];
+    let names = [
+        "target",
+        "node_modules",
+        "dist",
+        "build",
+        ".venv",
+        "coverage",
+        "__pycache__",
+        ".pytest_cache",
+        ".next",
+    ];
     let inside = path.strip_prefix("/repo").ok()?;
     // A plain file, as its name has an ending.
     let is_file = inside.extension().is_some_and(|end| end == "json");
-    Some(is_file || inside.components().any(|component| names.iter().any(|name| component.as_os_str() == *name)))
+    Some(
+        is_file
+            || inside.components().any(|component| names.iter().any(|name| component.as_os_str() == *name)),
+    )
 }
 
 fn shell(command: &str, prompt: bool) -> Ruling {

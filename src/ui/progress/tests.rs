@@ -83,7 +83,7 @@ fn each_activity_has_its_words() {
         130,
         [
             "session 2 of 5 · feature · 00:02:10, 3h 57m left",
-            "12.3k of 500k output tokens · $0.50 of $10.00 · sub-agents 1 of 4 (3 asked for, 1 started, 2 refused)",
+            "12.3k of 500k output tokens · $0.50 of $10.00 · sub-agents 1 of 4 (3 asked, 1 started, 2 refused)",
             "Bash: cargo test · silent for 30s",
         ],
     );

@@ -37,8 +37,23 @@ const RUN: [&str; 27] = [
 
 /// Values of these that are everyday.
 const HARMLESS: [&str; 17] = [
-    "", "cat", "true", "false", ":", "less", "more", "vi", "vim", "nano", "code --wait", "sccache", "bash", "/bin/bash", "/bin/sh",
-    "delta", "-j",
+    "",
+    "cat",
+    "true",
+    "false",
+    ":",
+    "less",
+    "more",
+    "vi",
+    "vim",
+    "nano",
+    "code --wait",
+    "sccache",
+    "bash",
+    "/bin/bash",
+    "/bin/sh",
+    "delta",
+    "-j",
 ];
 
 impl Walk<'_> {
@@ -54,12 +69,19 @@ impl Walk<'_> {
         let git_key = name.starts_with("GIT_CONFIG");
         let text = value.and_then(Value::text);
         if git_key {
-            self.find(&line, Weight::Refused, "it sets git's configuration from the environment; use `git -c`");
+            self.find(
+                &line,
+                Weight::Refused,
+                "it sets git's configuration from the environment; use `git -c`",
+            );
             return;
         }
         if name == "NODE_OPTIONS" || name == "RUBYOPT" || name == "JAVA_TOOL_OPTIONS" {
             let shown = value.map(Value::shown).unwrap_or_default();
-            if ["--require", "-r", "--import", "--eval", "-javaagent"].iter().any(|option| shown.contains(option)) {
+            if ["--require", "-r", "--import", "--eval", "-javaagent"]
+                .iter()
+                .any(|option| shown.contains(option))
+            {
                 self.find(&line, Weight::Refused, "it loads code into every program that follows");
             }
             return;
@@ -68,14 +90,19 @@ impl Walk<'_> {
             return;
         }
         match text {
-            Some(text) if HARMLESS.contains(&text.trim()) || (name == "MAKEFLAGS" && text.starts_with("-j")) => {}
+            Some(text)
+                if HARMLESS.contains(&text.trim()) || (name == "MAKEFLAGS" && text.starts_with("-j")) => {}
             Some(text) => {
                 self.script(&text, state.clone());
                 if ["BASH_ENV", "ENV", "PYTHONSTARTUP", "LESSOPEN", "PERL5OPT"].contains(&name) {
                     self.find(&line, Weight::Refused, "it names what every shell that follows runs first");
                 }
             }
-            None => self.find(&line, Weight::Refused, "it sets a program that others run, and which cannot be known"),
+            None => self.find(
+                &line,
+                Weight::Refused,
+                "it sets a program that others run, and which cannot be known",
+            ),
         }
     }
 
@@ -150,8 +177,8 @@ impl Walk<'_> {
                     after.forget_variables();
                 }
             }
-            "set" | "shopt" | "setopt" | "unsetopt" | "enable" | "hash" | "umask" | "ulimit" | "wait" | "jobs" | "shift"
-            | "times" | "disown" | "bg" | "fg" | "bind" | "complete" | "compgen" => {
+            "set" | "shopt" | "setopt" | "unsetopt" | "enable" | "hash" | "umask" | "ulimit" | "wait"
+            | "jobs" | "shift" | "times" | "disown" | "bg" | "fg" | "bind" | "complete" | "compgen" => {
                 if run.name == "enable" && super::Options(run.arguments).short('f') {
                     self.find(run.line, Weight::Refused, "it loads code into the shell");
                 }
@@ -181,7 +208,9 @@ impl Walk<'_> {
                 let (weight, reason) = self.reach(run, state);
                 self.find(run.line, weight, reason);
             }
-            None if file.pieces.iter().any(|piece| matches!(piece, Piece::Several)) || file.is_uncertain() => {
+            None if file.pieces.iter().any(|piece| matches!(piece, Piece::Several))
+                || file.is_uncertain() =>
+            {
                 self.find(run.line, Weight::Refused, "which script it runs cannot be known; name it");
             }
             None => self.find(run.line, Weight::Refused, "which script it runs cannot be known; name it"),
@@ -196,10 +225,18 @@ impl Walk<'_> {
                 self.script(&text, state.clone());
             }
             Feed::Text { .. } => {
-                self.find(run.line, Weight::Never, "what the shell runs cannot be known before; write it with a quoted delimiter");
+                self.find(
+                    run.line,
+                    Weight::Never,
+                    "what the shell runs cannot be known before; write it with a quoted delimiter",
+                );
             }
             Feed::Pipe(_) => {
-                self.find(run.line, Weight::Never, "a shell that runs what comes through a pipe runs anything; run the commands themselves");
+                self.find(
+                    run.line,
+                    Weight::Never,
+                    "a shell that runs what comes through a pipe runs anything; run the commands themselves",
+                );
             }
             Feed::File(file) => {
                 let words = [Value::of("source"), file];

@@ -8,7 +8,8 @@ use super::super::finding::Weight;
 use super::super::shell::{Feed, State, Value, Walk};
 use super::{Objection, Options, Run, foreign, never, refused};
 
-const SHELLS: [&str; 12] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash", "yash", "csh", "tcsh"];
+const SHELLS: [&str; 12] =
+    ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "rbash", "yash", "csh", "tcsh"];
 
 /// Interpreters and the options after which code stands.
 const INTERPRETERS: [(&str, &[&str]); 17] = [
@@ -33,20 +34,89 @@ const INTERPRETERS: [(&str, &[&str]); 17] = [
 
 /// What such code must not do. In small letters, blanks taken out.
 const DANGERS: [&str; 65] = [
-    "rmtree", "os.remove", "os.unlink", "os.rmdir", "removedirs", "shutil.move", "os.system", "os.popen", "os.exec", "os.spawn", "posix_spawn",
-    "subprocess", "pty.spawn", "__import__", "importlib", "getattr(os", "exec(", "eval(", "compile(", "ctypes",
-    "os.kill", "killpg", "os.chmod", "os.chown", "truncate(",
-    "child_process", "rmsync", "unlinksync", "rmdirsync", "fs.rm", "fs.unlink", "fspromises.rm", "execsync", "spawnsync", "process.kill", "deno.remove",
-    "deno.command", "deno.run", "bun.spawn", "bun.$", "import(",
-    "unlink", "system(", "system\"", "system'", "qx", "fileutils.rm", "rm_rf", "rm_r", "file.delete", "dir.rmdir", "popen", "shell_exec",
-    "passthru", "proc_open", "doshellscript",
-    "urlopen", "requests.", "httpx", "socket", "http.client", "fetch(", "https.get", "http.get", "net/http",
+    "rmtree",
+    "os.remove",
+    "os.unlink",
+    "os.rmdir",
+    "removedirs",
+    "shutil.move",
+    "os.system",
+    "os.popen",
+    "os.exec",
+    "os.spawn",
+    "posix_spawn",
+    "subprocess",
+    "pty.spawn",
+    "__import__",
+    "importlib",
+    "getattr(os",
+    "exec(",
+    "eval(",
+    "compile(",
+    "ctypes",
+    "os.kill",
+    "killpg",
+    "os.chmod",
+    "os.chown",
+    "truncate(",
+    "child_process",
+    "rmsync",
+    "unlinksync",
+    "rmdirsync",
+    "fs.rm",
+    "fs.unlink",
+    "fspromises.rm",
+    "execsync",
+    "spawnsync",
+    "process.kill",
+    "deno.remove",
+    "deno.command",
+    "deno.run",
+    "bun.spawn",
+    "bun.$",
+    "import(",
+    "unlink",
+    "system(",
+    "system\"",
+    "system'",
+    "qx",
+    "fileutils.rm",
+    "rm_rf",
+    "rm_r",
+    "file.delete",
+    "dir.rmdir",
+    "popen",
+    "shell_exec",
+    "passthru",
+    "proc_open",
+    "doshellscript",
+    "urlopen",
+    "requests.",
+    "httpx",
+    "socket",
+    "http.client",
+    "fetch(",
+    "https.get",
+    "http.get",
+    "net/http",
 ];
 
 /// Names of programs in strings of code that are run.
 const WORDS: [&str; 14] = [
-    "rm -rf", "rm -fr", "rm -r", "push --force", "push -f", "reset --hard", "mkfs", "/dev/sd", "drop table", "delete from", "truncate table",
-    ".ssh/", "id_rsa", "/etc/shadow",
+    "rm -rf",
+    "rm -fr",
+    "rm -r",
+    "push --force",
+    "push -f",
+    "reset --hard",
+    "mkfs",
+    "/dev/sd",
+    "drop table",
+    "delete from",
+    "truncate table",
+    ".ssh/",
+    "id_rsa",
+    "/etc/shadow",
 ];
 
 impl Walk<'_> {
@@ -65,17 +135,20 @@ impl Walk<'_> {
             "iex" | "invoke-expression" | "powershell" | "pwsh" | "cmd" => {
                 never("what it runs cannot be judged; use the shell's own commands")
             }
-            "expect" | "tclsh" | "gdb" | "lldb" => {
-                (Options(run.arguments).exactly("-c") || Options(run.arguments).exactly("-ex") || matches!(self.feed, Feed::Pipe(_) | Feed::Text { .. }))
-                    .then(|| refused("code for it on the command line cannot be judged; write it into a file"))
-                    .flatten()
-            }
+            "expect" | "tclsh" | "gdb" | "lldb" => (Options(run.arguments).exactly("-c")
+                || Options(run.arguments).exactly("-ex")
+                || matches!(self.feed, Feed::Pipe(_) | Feed::Text { .. }))
+            .then(|| refused("code for it on the command line cannot be judged; write it into a file"))
+            .flatten(),
             _ => None,
         }
     }
 
     fn shell(&mut self, run: &Run<'_>, state: &State) -> Objection {
-        if Options(run.arguments).short('n') && !Options(run.arguments).short('c') && matches!(self.feed, Feed::Nothing) {
+        if Options(run.arguments).short('n')
+            && !Options(run.arguments).short('c')
+            && matches!(self.feed, Feed::Nothing)
+        {
             // Only the syntax is checked.
             return None;
         }
@@ -88,7 +161,9 @@ impl Walk<'_> {
                 break;
             }
             if argument.is_uncertain() {
-                return never("how the shell is called cannot be known before it runs; run the commands themselves");
+                return never(
+                    "how the shell is called cannot be known before it runs; run the commands themselves",
+                );
             }
             at += 1;
             if text == "--" || text == "-" {
@@ -171,7 +246,9 @@ impl Walk<'_> {
                     break;
                 }
             } else if let Some(option) = code_options.iter().find(|option| {
-                text.starts_with(*option) && text.len() > option.len() && (!is_long || text[option.len()..].starts_with('='))
+                text.starts_with(*option)
+                    && text.len() > option.len()
+                    && (!is_long || text[option.len()..].starts_with('='))
             }) {
                 codes.push(super::options::without(argument, option.len()));
             } else if text == "-m" {
@@ -198,7 +275,13 @@ impl Walk<'_> {
                 return Some(objection);
             }
         }
-        if !codes.is_empty() || names_script || run.arguments.iter().any(|argument| ["--version", "-V", "--help", "-h"].contains(&argument.shown().as_str())) {
+        if !codes.is_empty()
+            || names_script
+            || run
+                .arguments
+                .iter()
+                .any(|argument| ["--version", "-V", "--help", "-h"].contains(&argument.shown().as_str()))
+        {
             return None;
         }
         match &self.feed {
@@ -219,7 +302,8 @@ impl Walk<'_> {
     fn sed(&mut self, run: &Run<'_>, state: &State) -> Objection {
         let options = Options(run.arguments);
         let in_place = options.short('i') || options.long("in-place", 2);
-        let scripts_named = options.value_of(&["-e", "--expression"]).is_some() || options.value_of(&["-f", "--file"]).is_some();
+        let scripts_named = options.value_of(&["-e", "--expression"]).is_some()
+            || options.value_of(&["-f", "--file"]).is_some();
         let operands = options.operands();
         let scripts: Vec<String> = if scripts_named {
             run.arguments.iter().map(Value::shown).filter(|text| !text.starts_with("-n")).collect()
@@ -228,7 +312,9 @@ impl Walk<'_> {
         };
         for script in &scripts {
             if sed_runs(script) {
-                return refused("its script runs commands or writes files; do that with the commands themselves");
+                return refused(
+                    "its script runs commands or writes files; do that with the commands themselves",
+                );
             }
         }
         if in_place {
@@ -237,7 +323,9 @@ impl Walk<'_> {
                 let at = run.arguments.iter().position(|argument| std::ptr::eq(argument, file));
                 let before = at.and_then(|at| run.arguments.get(at.checked_sub(1)?)).map(Value::shown);
                 scripts.iter().flatten().any(|script| script == file)
-                    || before.is_some_and(|before| ["-e", "--expression", "-f", "--file"].contains(&before.as_str()))
+                    || before.is_some_and(|before| {
+                        ["-e", "--expression", "-f", "--file"].contains(&before.as_str())
+                    })
             };
             for file in operands.iter().filter(|file| !is_script(file)).skip(usize::from(!scripts_named)) {
                 // Which files a loop or a pipe names does not matter as long as nothing leads out.
@@ -259,23 +347,34 @@ fn sed_runs(script: &str) -> bool {
             None => command,
         };
         if let Some(rest) = command.strip_prefix('s') {
-            let Some(delimiter) = rest.chars().next().filter(|c| !c.is_alphanumeric() && !c.is_whitespace()) else { return false };
+            let Some(delimiter) = rest.chars().next().filter(|c| !c.is_alphanumeric() && !c.is_whitespace())
+            else {
+                return false;
+            };
             let flags = rest.rsplit(delimiter).next().unwrap_or_default();
-            return rest.matches(delimiter).count() >= 3 && (flags.contains('e') || flags.trim_start().starts_with('w') || flags.contains("w /"));
+            return rest.matches(delimiter).count() >= 3
+                && (flags.contains('e') || flags.trim_start().starts_with('w') || flags.contains("w /"));
         }
-        command == "e" || command.starts_with("e ") || command.starts_with("w /") || command.starts_with("w ~") || command.starts_with("W /")
+        command == "e"
+            || command.starts_with("e ")
+            || command.starts_with("w /")
+            || command.starts_with("w ~")
+            || command.starts_with("W /")
     })
 }
 
 fn awk(run: &Run<'_>) -> Objection {
     let code: String = run.arguments.iter().map(Value::shown).collect::<Vec<_>>().join("\n");
     let bare: String = code.chars().filter(|c| !c.is_whitespace()).collect();
-    let pipes = ["|\"", "\"|", "|getline", "|&", "|cmd"].iter().any(|pipe| bare.contains(pipe)) && !bare.contains("||\"");
+    let pipes = ["|\"", "\"|", "|getline", "|&", "|cmd"].iter().any(|pipe| bare.contains(pipe))
+        && !bare.contains("||\"");
     let runs = bare.contains("system(") || pipes && (bare.contains("getline") || bare.contains("print"));
     let writes = bare.contains(">\"/") && !bare.contains(">\"/dev/std") || bare.contains(">>\"/");
     if runs {
         // `sort` and its kind are what people pipe to.
-        let harmless = ["|\"sort", "|\"cat", "|\"column", "|\"uniq", "\"date\""].iter().any(|pipe| bare.contains(pipe)) && !bare.contains("system(");
+        let harmless =
+            ["|\"sort", "|\"cat", "|\"column", "|\"uniq", "\"date\""].iter().any(|pipe| bare.contains(pipe))
+                && !bare.contains("system(");
         return if harmless { None } else { refused("its code runs commands; run them in the shell") };
     }
     writes.then(|| refused("its code writes outside the working tree")).flatten()
@@ -284,9 +383,20 @@ fn awk(run: &Run<'_>) -> Objection {
 fn editor(run: &Run<'_>) -> Objection {
     let runs = run.arguments.iter().any(|argument| {
         let text = argument.shown();
-        text.contains('!') || text.contains("system(") || text.starts_with("--eval") || text.contains("shell-command") || text.starts_with("+py") || text.contains("jobstart") || text.contains(":py") || text.contains("lua ")
+        text.contains('!')
+            || text.contains("system(")
+            || text.starts_with("--eval")
+            || text.contains("shell-command")
+            || text.starts_with("+py")
+            || text.contains("jobstart")
+            || text.contains(":py")
+            || text.contains("lua ")
     });
-    if runs { refused("an editor that runs commands cannot be judged") } else { foreign("it is an editor, and waits for a person") }
+    if runs {
+        refused("an editor that runs commands cannot be judged")
+    } else {
+        foreign("it is an editor, and waits for a person")
+    }
 }
 
 /// Looks through code of another language.
@@ -306,6 +416,8 @@ fn looked_through(code: &str) -> Option<(Weight, String)> {
     let found = word.or(danger)?;
     Some((
         Weight::Refused,
-        format!("its code has `{found}`; what removes, starts programs or uses the network belongs into the shell, where it is judged"),
+        format!(
+            "its code has `{found}`; what removes, starts programs or uses the network belongs into the shell, where it is judged"
+        ),
     ))
 }

@@ -18,7 +18,16 @@ impl Walk<'_> {
                     }) {
                         return refused("it names a program to run for the transfer");
                     }
-                    if options.given_any(&["--delete", "--delete-after", "--delete-before", "--delete-excluded", "--delete-during", "--delete-delay", "--del", "--remove-source-files"]) {
+                    if options.given_any(&[
+                        "--delete",
+                        "--delete-after",
+                        "--delete-before",
+                        "--delete-excluded",
+                        "--delete-during",
+                        "--delete-delay",
+                        "--del",
+                        "--remove-source-files",
+                    ]) {
                         if let Some(to) = operands.last() {
                             self.remove(run.line, to, true, state);
                         }
@@ -28,7 +37,9 @@ impl Walk<'_> {
                 if operands.iter().any(|operand| is_remote(operand)) && run.name != "cp" {
                     return refused("it copies over the network");
                 }
-                let to = options.value_of(&["-t", "--target-directory"]).or_else(|| operands.last().map(|to| (*to).clone()));
+                let to = options
+                    .value_of(&["-t", "--target-directory"])
+                    .or_else(|| operands.last().map(|to| (*to).clone()));
                 if let Some(to) = to {
                     self.placed(run.line, &to, state);
                 }
@@ -58,15 +69,23 @@ impl Walk<'_> {
                 let symbolic = options.short('s') || options.long("symbolic", 1);
                 // What a symbolic link says is meant from the folder it lies in.
                 let mut there = state.clone();
-                if let Some(link) = operands.last().and_then(|link| link.text()).filter(|_| symbolic && operands.len() > 1) {
-                    there.go(Some(link.rsplit_once('/').map_or(".", |(folder, _)| if folder.is_empty() { "/" } else { folder })));
+                if let Some(link) =
+                    operands.last().and_then(|link| link.text()).filter(|_| symbolic && operands.len() > 1)
+                {
+                    there.go(Some(
+                        link.rsplit_once('/')
+                            .map_or(".", |(folder, _)| if folder.is_empty() { "/" } else { folder }),
+                    ));
                 }
                 for (at, operand) in operands.iter().enumerate() {
                     let from = if at + 1 == operands.len() { state } else { &there };
                     for target in self.targets(operand, from) {
                         let outside = match &target {
                             Target::At(path) | Target::In { folder: path, .. } => {
-                                !matches!(paths::zone(path, self.context), Zone::Tree | Zone::Added | Zone::Temporary) && *path != self.context.tree
+                                !matches!(
+                                    paths::zone(path, self.context),
+                                    Zone::Tree | Zone::Added | Zone::Temporary
+                                ) && *path != self.context.tree
                             }
                             Target::Unknown => true,
                         };
@@ -89,7 +108,10 @@ impl Walk<'_> {
                         let file = super::options::without(argument, 3);
                         self.written(run.line, &file, state);
                     }
-                    if argument.beginning().starts_with("if=/dev/") && !argument.shown().contains("zero") && !argument.shown().contains("random") {
+                    if argument.beginning().starts_with("if=/dev/")
+                        && !argument.shown().contains("zero")
+                        && !argument.shown().contains("random")
+                    {
                         return refused("it reads a device");
                     }
                 }
@@ -109,21 +131,29 @@ impl Walk<'_> {
                 }
                 refused("it changes who owns files; that is for the operator")
             }
-            "tar" | "gtar" | "bsdtar" | "unzip" | "7z" | "cpio" | "pax" | "zip" => self.archive(run, options, state),
+            "tar" | "gtar" | "bsdtar" | "unzip" | "7z" | "cpio" | "pax" | "zip" => {
+                self.archive(run, options, state)
+            }
             "patch" => {
                 if let Some(place) = options.value_of(&["-d", "--directory", "-o", "--output"]) {
                     self.placed(run.line, &place, state);
                 }
                 None
             }
-            "crontab" => (!options.exactly("-l")).then(|| refused("it changes what the machine runs later")).flatten(),
+            "crontab" => {
+                (!options.exactly("-l")).then(|| refused("it changes what the machine runs later")).flatten()
+            }
             _ => None,
         }
     }
 
     /// A file or folder that is made or overwritten.
     fn placed(&mut self, line: &str, value: &Value, state: &State) {
-        if value.is_uncertain() && !value.beginning().starts_with('/') && !value.beginning().starts_with("..") && !value.beginning().starts_with('~') {
+        if value.is_uncertain()
+            && !value.beginning().starts_with('/')
+            && !value.beginning().starts_with("..")
+            && !value.beginning().starts_with('~')
+        {
             // `cp x "$name"` in a loop: where it goes is not known, but nothing says that it leads out.
             self.find(line, Weight::Foreign, "where it writes is not known before it runs");
             return;
@@ -146,9 +176,15 @@ impl Walk<'_> {
             let zone = paths::zone(&path, self.context);
             match zone {
                 Zone::Tree | Zone::Temporary | Zone::Added => {}
-                Zone::Root if path == self.context.tree && !all && !value.shown().ends_with(['.', '/']) && value.text().is_none() => {}
+                Zone::Root
+                    if path == self.context.tree
+                        && !all
+                        && !value.shown().ends_with(['.', '/'])
+                        && value.text().is_none() => {}
                 Zone::Git if paths::is_index_lock(&path) => {}
-                Zone::Outside => self.find(line, Weight::Refused, "it moves something that lies outside the working tree"),
+                Zone::Outside => {
+                    self.find(line, Weight::Refused, "it moves something that lies outside the working tree")
+                }
                 Zone::Root => self.find(line, Weight::Never, "it moves the working tree, or what it lies in"),
                 _ => self.find(line, Weight::Refused, "it moves what is not for sessions to move"),
             }
@@ -158,17 +194,29 @@ impl Walk<'_> {
     fn chmod(&mut self, run: &Run<'_>, operands: &[&Value], state: &State) -> Objection {
         let mode = run.arguments.iter().find(|argument| {
             let text = argument.shown();
-            !text.starts_with('-') || text.len() > 1 && text[1..].chars().all(|c| "rwxXst".contains(c)) && text.chars().any(|c| "wxs".contains(c))
+            !text.starts_with('-')
+                || text.len() > 1
+                    && text[1..].chars().all(|c| "rwxXst".contains(c))
+                    && text.chars().any(|c| "wxs".contains(c))
         })?;
         let text = mode.shown();
         let octal = text.trim_start_matches(['0', '=', '+']);
-        let others_write = octal.len() >= 3 && octal.chars().all(|c| ('0'..='7').contains(&c)) && octal.ends_with(['2', '3', '6', '7'])
+        let others_write = octal.len() >= 3
+            && octal.chars().all(|c| ('0'..='7').contains(&c))
+            && octal.ends_with(['2', '3', '6', '7'])
             || text.split(',').any(|part| {
-                part.split_once(['+', '=']).is_some_and(|(who, what)| (who.contains(['o', 'a']) ) && what.contains('w'))
+                part.split_once(['+', '='])
+                    .is_some_and(|(who, what)| (who.contains(['o', 'a'])) && what.contains('w'))
             });
-        let set_id = octal.len() == 4 && octal.chars().all(|c| ('0'..='7').contains(&c)) && octal.starts_with(['2', '4', '6']) || text.contains("+s") || text.contains("=s");
+        let set_id = octal.len() == 4
+            && octal.chars().all(|c| ('0'..='7').contains(&c))
+            && octal.starts_with(['2', '4', '6'])
+            || text.contains("+s")
+            || text.contains("=s");
         if others_write || set_id || mode.is_uncertain() {
-            return refused("it lets everybody on the machine write or become somebody else; `chmod +x` or 755 is enough");
+            return refused(
+                "it lets everybody on the machine write or become somebody else; `chmod +x` or 755 is enough",
+            );
         }
         for operand in operands.iter().filter(|operand| operand.shown() != text) {
             for target in self.targets(operand, state) {
@@ -187,9 +235,25 @@ impl Walk<'_> {
     }
 
     fn archive(&mut self, run: &Run<'_>, options: Options<'_>, state: &State) -> Objection {
-        let runs = ["--to-command", "--checkpoint-action", "--use-compress-program", "-I", "--rsh-command", "--info-script", "--new-volume-script", "-F", "-TT", "--unzip-command"];
-        if run.name.ends_with("tar") && options.given_any(&runs) || run.name == "zip" && options.exactly("-TT") {
-            let plain = options.value_of(&["-I", "--use-compress-program"]).is_some_and(|program| ["zstd", "pigz", "pixz", "xz", "lz4", "gzip", "zstdmt"].contains(&program.shown().split(' ').next().unwrap_or_default()));
+        let runs = [
+            "--to-command",
+            "--checkpoint-action",
+            "--use-compress-program",
+            "-I",
+            "--rsh-command",
+            "--info-script",
+            "--new-volume-script",
+            "-F",
+            "-TT",
+            "--unzip-command",
+        ];
+        if run.name.ends_with("tar") && options.given_any(&runs)
+            || run.name == "zip" && options.exactly("-TT")
+        {
+            let plain = options.value_of(&["-I", "--use-compress-program"]).is_some_and(|program| {
+                ["zstd", "pigz", "pixz", "xz", "lz4", "gzip", "zstdmt"]
+                    .contains(&program.shown().split(' ').next().unwrap_or_default())
+            });
             if !plain {
                 return refused("it names a program to run for each part; run that by itself");
             }
@@ -200,13 +264,21 @@ impl Walk<'_> {
         if options.short('P') && run.name.ends_with("tar") || options.long("absolute-names", 3) {
             return refused("it may write anywhere; leave that option out");
         }
-        if let Some(place) = options.value_of(&["-C", "--directory", "-d", "-o"]).filter(|_| run.name != "zip" && run.name != "7z") {
+        if let Some(place) = options
+            .value_of(&["-C", "--directory", "-d", "-o"])
+            .filter(|_| run.name != "zip" && run.name != "7z")
+        {
             self.placed(run.line, &place, state);
         }
         let first = run.arguments.first().map(Value::shown).unwrap_or_default();
-        let makes = run.name.ends_with("tar") && (options.short('c') || options.long("create", 2) || !first.starts_with('-') && first.contains('c'));
+        let makes = run.name.ends_with("tar")
+            && (options.short('c')
+                || options.long("create", 2)
+                || !first.starts_with('-') && first.contains('c'));
         if makes {
-            let file = options.value_of(&["-f", "--file"]).or_else(|| run.arguments.iter().skip(1).find(|argument| argument.shown().contains(".t")).cloned());
+            let file = options.value_of(&["-f", "--file"]).or_else(|| {
+                run.arguments.iter().skip(1).find(|argument| argument.shown().contains(".t")).cloned()
+            });
             if let Some(file) = file.filter(|file| file.shown() != "-") {
                 self.written(run.line, &file, state);
             }
@@ -221,12 +293,16 @@ impl Walk<'_> {
 /// `host:path`.
 fn is_remote(value: &Value) -> bool {
     let text = value.shown();
-    text.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/')) || text.starts_with("rsync://")
+    text.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/'))
+        || text.starts_with("rsync://")
 }
 
 impl Options<'_> {
     /// Whether one of these options is there, alone or with a value.
     fn given_any(self, names: &[&str]) -> bool {
-        names.iter().any(|name| self.exactly(name) || self.0.iter().any(|value| !name.starts_with("--") && value.beginning().starts_with(name)))
+        names.iter().any(|name| {
+            self.exactly(name)
+                || self.0.iter().any(|value| !name.starts_with("--") && value.beginning().starts_with(name))
+        })
     }
 }

@@ -5,35 +5,158 @@ use super::super::shell::{State, Value, Walk};
 use super::{Objection, Options, Run, foreign, never, refused};
 
 /// Options before the subcommand that take a value of their own.
-const WITH_VALUE: [&str; 9] =
-    ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env", "--attr-source"];
+const WITH_VALUE: [&str; 9] = [
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--exec-path",
+    "--super-prefix",
+    "--config-env",
+    "--attr-source",
+];
 
 /// Subcommands that every git has; another name may be an alias for anything.
 const KNOWN: [&str; 98] = [
-    "add", "am", "annotate", "apply", "archive", "bisect", "blame", "branch", "bugreport", "bundle", "cat-file",
-    "check-attr", "check-ignore", "check-mailmap", "check-ref-format", "checkout", "checkout-index", "cherry",
-    "cherry-pick", "citool", "clean", "clone", "column", "commit", "commit-graph", "commit-tree", "config",
-    "count-objects", "credential", "describe", "diff", "diff-files", "diff-index", "diff-tree", "difftool",
-    "fast-export", "fast-import", "fetch", "filter-branch", "fmt-merge-msg", "for-each-ref", "format-patch", "fsck",
-    "gc", "grep", "hash-object", "help", "init", "interpret-trailers", "lfs", "log", "ls-files", "ls-remote",
-    "ls-tree", "maintenance", "merge", "merge-base", "merge-file", "merge-tree", "mergetool", "mktree", "mv",
-    "name-rev", "notes", "pack-refs", "prune", "pull", "push", "range-diff", "read-tree", "rebase", "reflog",
-    "remote", "repack", "replace", "request-pull", "rerere", "reset", "restore", "rev-list", "rev-parse", "revert",
-    "rm", "send-email", "shortlog", "show", "show-branch", "show-ref", "sparse-checkout", "stash", "status",
-    "submodule", "switch", "symbolic-ref", "tag", "update-index", "version", "worktree",
+    "add",
+    "am",
+    "annotate",
+    "apply",
+    "archive",
+    "bisect",
+    "blame",
+    "branch",
+    "bugreport",
+    "bundle",
+    "cat-file",
+    "check-attr",
+    "check-ignore",
+    "check-mailmap",
+    "check-ref-format",
+    "checkout",
+    "checkout-index",
+    "cherry",
+    "cherry-pick",
+    "citool",
+    "clean",
+    "clone",
+    "column",
+    "commit",
+    "commit-graph",
+    "commit-tree",
+    "config",
+    "count-objects",
+    "credential",
+    "describe",
+    "diff",
+    "diff-files",
+    "diff-index",
+    "diff-tree",
+    "difftool",
+    "fast-export",
+    "fast-import",
+    "fetch",
+    "filter-branch",
+    "fmt-merge-msg",
+    "for-each-ref",
+    "format-patch",
+    "fsck",
+    "gc",
+    "grep",
+    "hash-object",
+    "help",
+    "init",
+    "interpret-trailers",
+    "lfs",
+    "log",
+    "ls-files",
+    "ls-remote",
+    "ls-tree",
+    "maintenance",
+    "merge",
+    "merge-base",
+    "merge-file",
+    "merge-tree",
+    "mergetool",
+    "mktree",
+    "mv",
+    "name-rev",
+    "notes",
+    "pack-refs",
+    "prune",
+    "pull",
+    "push",
+    "range-diff",
+    "read-tree",
+    "rebase",
+    "reflog",
+    "remote",
+    "repack",
+    "replace",
+    "request-pull",
+    "rerere",
+    "reset",
+    "restore",
+    "rev-list",
+    "rev-parse",
+    "revert",
+    "rm",
+    "send-email",
+    "shortlog",
+    "show",
+    "show-branch",
+    "show-ref",
+    "sparse-checkout",
+    "stash",
+    "status",
+    "submodule",
+    "switch",
+    "symbolic-ref",
+    "tag",
+    "update-index",
+    "version",
+    "worktree",
 ];
 
 /// Settings whose value is run as a program.
 fn runs(key: &str) -> bool {
     let key = key.to_lowercase();
-    ["core.pager", "core.editor", "core.sshcommand", "core.fsmonitor", "core.hookspath", "core.askpass", "core.gitproxy",
-        "sequence.editor", "diff.external", "credential.helper", "gpg.program", "include.path", "init.templatedir",
-        "uploadpack.packobjectshook", "core.alternaterefscommand"]
-        .contains(&key.as_str())
-        || ["alias.", "pager.", "filter.", "includeif.", "url."].iter().any(|section| key.starts_with(section))
-        || [".cmd", ".command", ".textconv", ".helper", ".path", ".program", ".driver", ".receivepack", ".uploadpack", ".vcs"]
+    [
+        "core.pager",
+        "core.editor",
+        "core.sshcommand",
+        "core.fsmonitor",
+        "core.hookspath",
+        "core.askpass",
+        "core.gitproxy",
+        "sequence.editor",
+        "diff.external",
+        "credential.helper",
+        "gpg.program",
+        "include.path",
+        "init.templatedir",
+        "uploadpack.packobjectshook",
+        "core.alternaterefscommand",
+    ]
+    .contains(&key.as_str())
+        || ["alias.", "pager.", "filter.", "includeif.", "url."]
             .iter()
-            .any(|end| key.ends_with(end))
+            .any(|section| key.starts_with(section))
+        || [
+            ".cmd",
+            ".command",
+            ".textconv",
+            ".helper",
+            ".path",
+            ".program",
+            ".driver",
+            ".receivepack",
+            ".uploadpack",
+            ".vcs",
+        ]
+        .iter()
+        .any(|end| key.ends_with(end))
 }
 
 impl Walk<'_> {
@@ -78,7 +201,9 @@ impl Walk<'_> {
                 _ if name.starts_with("-c") || name == "--config-env" => {
                     let key = shown.split('=').next().unwrap_or_default().to_owned();
                     let code = shown.split_once('=').map(|(_, code)| code.to_owned()).unwrap_or_default();
-                    if runs(&key) && !["", "cat", "false", "true", "vim", "code --wait", ":"].contains(&code.as_str()) {
+                    if runs(&key)
+                        && !["", "cat", "false", "true", "vim", "code --wait", ":"].contains(&code.as_str())
+                    {
                         self.git_setting(&key, &code, run, state);
                     }
                 }
@@ -134,26 +259,40 @@ impl Walk<'_> {
                 let force = options.short('f') && name != "restore"
                     || options.long("force", 1)
                     || options.long("discard-changes", 3);
-                let staged_only = name == "restore" && (options.long("staged", 2) || options.short('S'))
+                let staged_only = name == "restore"
+                    && (options.long("staged", 2) || options.short('S'))
                     && !(options.long("worktree", 1) || options.short('W'));
                 let by_file = options.long("pathspec-from-file", 3);
                 let after_dashes = shown.iter().position(|text| text == "--");
-                let everything = name != "switch" && operands.iter().any(|value| {
-                    let text = value.shown();
-                    whole(&text) || text == self.context.tree.to_string_lossy() || text.starts_with(":/")
-                        || text.starts_with(":(") || text.starts_with('*')
-                });
+                let everything = name != "switch"
+                    && operands.iter().any(|value| {
+                        let text = value.shown();
+                        whole(&text)
+                            || text == self.context.tree.to_string_lossy()
+                            || text.starts_with(":/")
+                            || text.starts_with(":(")
+                            || text.starts_with('*')
+                    });
                 let _ = after_dashes;
                 if (force || by_file || everything) && !staged_only {
-                    return refused("it throws away work that is not committed; name the files, or `git stash`");
+                    return refused(
+                        "it throws away work that is not committed; name the files, or `git stash`",
+                    );
                 }
-                if operands.iter().any(|value| value.is_uncertain()) && after_dashes.is_some() && name == "checkout" {
+                if operands.iter().any(|value| value.is_uncertain())
+                    && after_dashes.is_some()
+                    && name == "checkout"
+                {
                     return refused("which files it throws away cannot be known before it runs; name them");
                 }
                 None
             }
             "stash" if ["drop", "clear"].contains(&first.as_str()) => refused("it throws away stashed work"),
-            "branch" if options.short('D') || (options.short('d') || options.long("delete", 3)) && (options.short('f') || options.long("force", 2)) => {
+            "branch"
+                if options.short('D')
+                    || (options.short('d') || options.long("delete", 3))
+                        && (options.short('f') || options.long("force", 2)) =>
+            {
                 refused("it removes a branch with commits that may be nowhere else; `git branch -d` checks")
             }
             "branch" | "tag" if options.short('f') || options.long("force", 2) => {
@@ -161,13 +300,21 @@ impl Walk<'_> {
             }
             "tag" if options.short('d') || options.long("delete", 3) => refused("it removes a tag"),
             "update-ref" => refused("it changes references past the checks of git's own commands"),
-            "reflog" if ["expire", "delete"].contains(&first.as_str()) => refused("it removes the way back to lost commits"),
+            "reflog" if ["expire", "delete"].contains(&first.as_str()) => {
+                refused("it removes the way back to lost commits")
+            }
             "prune" => refused("it removes objects that may be the only copy"),
-            "gc" if shown.iter().any(|text| text.starts_with("--prune=") && text != "--prune=2.weeks.ago") || options.long("aggressive", 2) && shown.iter().any(|text| text.contains("now")) => {
+            "gc" if shown
+                .iter()
+                .any(|text| text.starts_with("--prune=") && text != "--prune=2.weeks.ago")
+                || options.long("aggressive", 2) && shown.iter().any(|text| text.contains("now")) =>
+            {
                 refused("it removes objects that may be the only copy")
             }
             "filter-branch" | "filter-repo" | "fast-import" | "replace" => refused("it rewrites history"),
-            "rm" if (options.short('r')) && operands.iter().any(|value| whole(&value.shown()) || value.is_uncertain()) => {
+            "rm" if (options.short('r'))
+                && operands.iter().any(|value| whole(&value.shown()) || value.is_uncertain()) =>
+            {
                 refused("it removes the whole tree; name what to remove")
             }
             "worktree" if first == "remove" && (options.short('f') || options.long("force", 2)) => {
@@ -191,7 +338,9 @@ impl Walk<'_> {
                     let code = match text.as_str() {
                         "-x" | "--exec" | "--extcmd" => arguments.get(at + 1).cloned(),
                         _ if text.starts_with("--exec=") => Some(super::options::without(&arguments[at], 7)),
-                        _ if text.starts_with("--extcmd=") => Some(super::options::without(&arguments[at], 9)),
+                        _ if text.starts_with("--extcmd=") => {
+                            Some(super::options::without(&arguments[at], 9))
+                        }
                         _ if text.starts_with("-x") => Some(super::options::without(&arguments[at], 2)),
                         _ => None,
                     };
@@ -201,7 +350,11 @@ impl Walk<'_> {
                 }
                 None
             }
-            "grep" if shown.iter().any(|text| text.starts_with("-O") || text.starts_with("--open-files-in-pager")) => {
+            "grep"
+                if shown
+                    .iter()
+                    .any(|text| text.starts_with("-O") || text.starts_with("--open-files-in-pager")) =>
+            {
                 refused("it opens what it finds in a program; without that option it only prints")
             }
             "config" => self.git_config(options, &operands, run, &state),
@@ -209,26 +362,40 @@ impl Walk<'_> {
                 foreign("it changes where a push goes")
             }
             "clone" | "ls-remote" | "fetch" | "pull" | "submodule" | "lfs" | "archive" => {
-                let runs_a_program = ["--upload-pack", "--receive-pack", "--exec", "-u"].iter().any(|option| options.exactly(option))
+                let runs_a_program = ["--upload-pack", "--receive-pack", "--exec", "-u"]
+                    .iter()
+                    .any(|option| options.exactly(option))
                     || operands.iter().any(|value| value.shown().starts_with("ext::"));
                 if runs_a_program && name != "lfs" {
                     return refused("it names a program to run for the transfer");
                 }
-                if name == "pull" && (options.long("force", 2) || options.short('f')) || name == "fetch" && operands.iter().any(|value| value.shown().starts_with('+') ) {
+                if name == "pull" && (options.long("force", 2) || options.short('f'))
+                    || name == "fetch" && operands.iter().any(|value| value.shown().starts_with('+'))
+                {
                     return refused("it overwrites references with force");
                 }
                 self.git_output(options, run, &state);
-                if ["pull", "clone", "archive"].contains(&name.as_str()) || name == "ls-remote" { foreign("it talks to another repository") } else { None }
+                if ["pull", "clone", "archive"].contains(&name.as_str()) || name == "ls-remote" {
+                    foreign("it talks to another repository")
+                } else {
+                    None
+                }
             }
-            "send-email" | "request-pull" | "daemon" | "instaweb" | "credential" | "credential-store" | "credential-cache" | "p4" | "svn" => {
-                refused("it sends something out, or hands out passwords")
-            }
+            "send-email" | "request-pull" | "daemon" | "instaweb" | "credential" | "credential-store"
+            | "credential-cache" | "p4" | "svn" => refused("it sends something out, or hands out passwords"),
             "diff" | "log" | "show" | "format-patch" | "bundle" | "diff-tree" | "shortlog" => {
                 self.git_output(options, run, &state);
                 None
             }
-            "init" if operands.iter().any(|value| value.shown().starts_with(['/', '.'])) && first != "." => foreign("it makes a repository in another folder"),
-            _ if KNOWN.contains(&name.as_str()) || ["--version", "--help", "-h", "-v", "var"].contains(&name.as_str()) || name.starts_with("--") => None,
+            "init" if operands.iter().any(|value| value.shown().starts_with(['/', '.'])) && first != "." => {
+                foreign("it makes a repository in another folder")
+            }
+            _ if KNOWN.contains(&name.as_str())
+                || ["--version", "--help", "-h", "-v", "var"].contains(&name.as_str())
+                || name.starts_with("--") =>
+            {
+                None
+            }
             _ => foreign("it is no command of git, so it may be an alias for anything"),
         }
     }
@@ -239,7 +406,13 @@ impl Walk<'_> {
         }
     }
 
-    fn git_config(&mut self, options: Options<'_>, operands: &[&Value], run: &Run<'_>, state: &State) -> Objection {
+    fn git_config(
+        &mut self,
+        options: Options<'_>,
+        operands: &[&Value],
+        run: &Run<'_>,
+        state: &State,
+    ) -> Objection {
         let reads = ["--get", "--get-all", "--get-regexp", "--list", "-l", "--get-urlmatch", "--show-origin"]
             .iter()
             .any(|option| options.exactly(option))
@@ -247,13 +420,24 @@ impl Walk<'_> {
         if reads {
             return None;
         }
-        let operands: Vec<&Value> =
-            operands.iter().copied().filter(|value| !["set", "unset", "edit"].contains(&value.shown().as_str())).collect();
+        let operands: Vec<&Value> = operands
+            .iter()
+            .copied()
+            .filter(|value| !["set", "unset", "edit"].contains(&value.shown().as_str()))
+            .collect();
         if operands.len() < 2 && !options.exactly("--unset") && !options.exactly("--unset-all") {
-            return (options.exactly("-e") || options.exactly("--edit")).then(|| refused("it opens an editor")).flatten();
+            return (options.exactly("-e") || options.exactly("--edit"))
+                .then(|| refused("it opens an editor"))
+                .flatten();
         }
-        if options.exactly("--global") || options.exactly("--system") || options.exactly("--file") || options.exactly("-f") {
-            return refused("it changes git's settings outside of this repository; without --global it is for this one");
+        if options.exactly("--global")
+            || options.exactly("--system")
+            || options.exactly("--file")
+            || options.exactly("-f")
+        {
+            return refused(
+                "it changes git's settings outside of this repository; without --global it is for this one",
+            );
         }
         let key = operands.first().map(|value| value.shown()).unwrap_or_default();
         if runs(&key) {
@@ -274,7 +458,9 @@ fn push(options: Options<'_>, operands: &[&Value]) -> Objection {
         || options.long("prune", 3)
         || operands.iter().any(|value| value.beginning().starts_with('+'));
     if force {
-        return refused("a push with force overwrites what others have; push without it, or to another branch");
+        return refused(
+            "a push with force overwrites what others have; push without it, or to another branch",
+        );
     }
     let deletes = options.short('d')
         || options.long("delete", 2)

@@ -72,7 +72,9 @@ impl Walk<'_> {
             return Flow::both(state);
         };
         let bare = called.trim_start_matches('=');
-        if bare.chars().any(|c| c.is_control() || (c.is_whitespace() && c != ' ')) || bare.contains('\u{200b}') {
+        if bare.chars().any(|c| c.is_control() || (c.is_whitespace() && c != ' '))
+            || bare.contains('\u{200b}')
+        {
             self.find(&line, Weight::Never, "the name of its program holds characters that cannot be seen");
             return Flow::both(state);
         }
@@ -81,7 +83,11 @@ impl Walk<'_> {
         let run = Run { name: &name, arguments, line: &line };
         if self.functions.contains(bare) {
             if self.inside.iter().any(|function| function == bare) {
-                self.find(&line, Weight::Never, "a function that calls itself may fill the machine with processes");
+                self.find(
+                    &line,
+                    Weight::Never,
+                    "a function that calls itself may fill the machine with processes",
+                );
             }
             // Whatever its body does was judged where it is defined; where it leaves the shell is not known.
             let mut after = state.clone();
@@ -170,7 +176,12 @@ impl Walk<'_> {
             for target in self.targets(argument, state) {
                 let path = match target {
                     Target::At(path) | Target::In { folder: path, .. } => path,
-                    Target::Unknown => return (Weight::Foreign, "where one of its arguments points is not known".to_owned()),
+                    Target::Unknown => {
+                        return (
+                            Weight::Foreign,
+                            "where one of its arguments points is not known".to_owned(),
+                        );
+                    }
                 };
                 match paths::zone(&path, self.context) {
                     Zone::Device => return (Weight::Foreign, "it touches a device".to_owned()),

@@ -9,7 +9,11 @@ pub(super) struct Options<'a>(pub(super) &'a [Value]);
 impl<'a> Options<'a> {
     /// Texts of the options; an argument that is not known is none of them.
     fn given(self) -> impl Iterator<Item = String> + 'a {
-        self.0.iter().filter_map(Value::text).take_while(|text| text != "--").filter(|text| text.starts_with('-'))
+        self.0
+            .iter()
+            .filter_map(Value::text)
+            .take_while(|text| text != "--")
+            .filter(|text| text.starts_with('-'))
     }
 
     /// A short option, alone or in a bundle.
@@ -28,9 +32,10 @@ impl<'a> Options<'a> {
 
     /// An option with exactly this text, or this text and `=`.
     pub(super) fn exactly(self, option: &str) -> bool {
-        self.0.iter().filter_map(Value::text).any(|text| {
-            text == option || text.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
-        })
+        self.0
+            .iter()
+            .filter_map(Value::text)
+            .any(|text| text == option || text.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')))
     }
 
     /// Whether an argument that is not known may be an option.

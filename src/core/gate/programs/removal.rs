@@ -7,7 +7,19 @@ use super::{Objection, Options, Run, never, refused};
 
 /// Files that are made again by the next build or save; `find -delete` may take them.
 const LEFT_OVERS: [&str; 14] = [
-    "*.pyc", "*.pyo", "*.o", "*.obj", "*.class", "*.log", "*.tmp", "*.orig", "*.rej", "*.swp", "*.bak", "*~", ".DS_Store",
+    "*.pyc",
+    "*.pyo",
+    "*.o",
+    "*.obj",
+    "*.class",
+    "*.log",
+    "*.tmp",
+    "*.orig",
+    "*.rej",
+    "*.swp",
+    "*.bak",
+    "*~",
+    ".DS_Store",
     "*.profraw",
 ];
 
@@ -29,7 +41,8 @@ impl Walk<'_> {
                 self.removes_all(run, options.operands(), recursive, state)
             }
             "rmdir" | "rd" => {
-                let windows = run.arguments.iter().any(|argument| argument.shown().eq_ignore_ascii_case("/s"));
+                let windows =
+                    run.arguments.iter().any(|argument| argument.shown().eq_ignore_ascii_case("/s"));
                 self.removes_all(run, options.operands(), windows, state)
             }
             "rimraf" | "del-cli" | "shred" | "wipe" | "remove-item" => {
@@ -37,8 +50,12 @@ impl Walk<'_> {
             }
             "truncate" => {
                 let size = options.value_of(&["-s", "--size"]);
-                let shrinks = size.as_ref().is_none_or(|size| size.is_uncertain() || size.shown().starts_with(['0', '-', '<', '/']));
-                for operand in options.operands().into_iter().filter(|operand| Some(*operand) != size.as_ref()) {
+                let shrinks = size
+                    .as_ref()
+                    .is_none_or(|size| size.is_uncertain() || size.shown().starts_with(['0', '-', '<', '/']));
+                for operand in
+                    options.operands().into_iter().filter(|operand| Some(*operand) != size.as_ref())
+                {
                     if shrinks {
                         self.emptied(run.line, operand, state);
                     }
@@ -52,7 +69,13 @@ impl Walk<'_> {
         }
     }
 
-    fn removes_all(&mut self, run: &Run<'_>, operands: Vec<&Value>, recursive: bool, state: &State) -> Objection {
+    fn removes_all(
+        &mut self,
+        run: &Run<'_>,
+        operands: Vec<&Value>,
+        recursive: bool,
+        state: &State,
+    ) -> Objection {
         if operands.is_empty() && !recursive {
             return None;
         }
@@ -87,11 +110,18 @@ impl Walk<'_> {
         }
     }
 
-    fn remove_at(&mut self, path: &std::path::Path, recursive: bool, value: &Value) -> (Weight, &'static str, bool) {
+    fn remove_at(
+        &mut self,
+        path: &std::path::Path,
+        recursive: bool,
+        value: &Value,
+    ) -> (Weight, &'static str, bool) {
         // `x/.` and `x/..` are the folder, whatever they are called.
         let dotted = value.shown().ends_with("/.") || value.shown().ends_with("/..");
         match paths::zone(path, self.context) {
-            Zone::Root => (Weight::Never, "it removes the working tree, the home folder or what they lie in", false),
+            Zone::Root => {
+                (Weight::Never, "it removes the working tree, the home folder or what they lie in", false)
+            }
             Zone::Git if !recursive && paths::is_index_lock(path) => {
                 (Weight::Ordinary, "it removes the lock of a git process that is gone", false)
             }
@@ -104,7 +134,9 @@ impl Walk<'_> {
             Zone::Added | Zone::Outside => {
                 (Weight::Refused, "it removes something outside the working tree", false)
             }
-            Zone::Tree if !recursive && !dotted => (Weight::Ordinary, "it removes single files of the tree", false),
+            Zone::Tree if !recursive && !dotted => {
+                (Weight::Ordinary, "it removes single files of the tree", false)
+            }
             Zone::Tree => self.remove_ignored(path),
         }
     }
@@ -121,17 +153,26 @@ impl Walk<'_> {
         }
     }
 
-    fn remove_in(&mut self, folder: &std::path::Path, all: bool, recursive: bool) -> (Weight, &'static str, bool) {
+    fn remove_in(
+        &mut self,
+        folder: &std::path::Path,
+        all: bool,
+        recursive: bool,
+    ) -> (Weight, &'static str, bool) {
         let is_tree = folder == self.context.tree;
         match paths::zone(folder, self.context) {
             Zone::Root if is_tree && !recursive && !all => {
                 (Weight::Ordinary, "it removes single files of the tree", false)
             }
-            Zone::Root => (Weight::Never, "it removes by a pattern over the working tree or what it lies in", false),
+            Zone::Root => {
+                (Weight::Never, "it removes by a pattern over the working tree or what it lies in", false)
+            }
             _ if self.context.temporary.iter().any(|temporary| temporary == folder) && !all => {
                 (Weight::Ordinary, "it removes what is not kept", false)
             }
-            Zone::Tree if !recursive && !all => (Weight::Ordinary, "it removes single files of the tree", false),
+            Zone::Tree if !recursive && !all => {
+                (Weight::Ordinary, "it removes single files of the tree", false)
+            }
             Zone::Tree => self.remove_ignored(folder),
             Zone::Temporary => (Weight::Ordinary, "it removes what is not kept", false),
             Zone::Git => (Weight::Never, "it removes a part of the git repository", false),
@@ -166,7 +207,11 @@ impl Walk<'_> {
             let inside = self.targets(start, state).iter().all(|target| {
                 let zone = match target {
                     Target::At(path) | Target::In { folder: path, .. } => {
-                        if path == self.context.tree { Zone::Tree } else { paths::zone(path, self.context) }
+                        if path == self.context.tree {
+                            Zone::Tree
+                        } else {
+                            paths::zone(path, self.context)
+                        }
                     }
                     Target::Unknown => Zone::Outside,
                 };

@@ -25,31 +25,151 @@ const fn wrapper(
 }
 
 const WRAPPERS: [Wrapper; 25] = [
-    wrapper(&["nohup", "noglob", "nocorrect", "chronic", "unbuffer", "busybox", "toybox", "fakeroot", "-", "builtin", "ssh-agent", "dbus-run-session", "torsocks", "proxychains", "proxychains4", "rlwrap", "eatmydata"], &[], &["--"], 0),
+    wrapper(
+        &[
+            "nohup",
+            "noglob",
+            "nocorrect",
+            "chronic",
+            "unbuffer",
+            "busybox",
+            "toybox",
+            "fakeroot",
+            "-",
+            "builtin",
+            "ssh-agent",
+            "dbus-run-session",
+            "torsocks",
+            "proxychains",
+            "proxychains4",
+            "rlwrap",
+            "eatmydata",
+        ],
+        &[],
+        &["--"],
+        0,
+    ),
     wrapper(&["command"], &[], &["-p", "--"], 0),
     wrapper(&["exec"], &["-a"], &["-c", "-l", "-cl", "-lc", "--"], 0),
-    wrapper(&["env"], &["-u", "--unset", "-C", "--chdir", "-P"], &["-i", "-", "-0", "-v", "--ignore-environment", "--debug", "--null", "--"], 0),
-    wrapper(&["sudo", "doas", "gosu", "su-exec", "pkexec", "run0"], &["-u", "-g", "-h", "-p", "-C", "-r", "-t", "-T", "-U", "-D", "-R", "--user", "--group"], &["-A", "-b", "-E", "-e", "-H", "-i", "-K", "-k", "-l", "-n", "-P", "-S", "-s", "-V", "-v", "-nE", "-EH", "-En", "--"], 0),
-    wrapper(&["time", "gtime"], &["-f", "-o", "--format", "--output"], &["-p", "-v", "-a", "-l", "-h", "--verbose", "--portability", "--"], 0),
+    wrapper(
+        &["env"],
+        &["-u", "--unset", "-C", "--chdir", "-P"],
+        &["-i", "-", "-0", "-v", "--ignore-environment", "--debug", "--null", "--"],
+        0,
+    ),
+    wrapper(
+        &["sudo", "doas", "gosu", "su-exec", "pkexec", "run0"],
+        &["-u", "-g", "-h", "-p", "-C", "-r", "-t", "-T", "-U", "-D", "-R", "--user", "--group"],
+        &[
+            "-A", "-b", "-E", "-e", "-H", "-i", "-K", "-k", "-l", "-n", "-P", "-S", "-s", "-V", "-v", "-nE",
+            "-EH", "-En", "--",
+        ],
+        0,
+    ),
+    wrapper(
+        &["time", "gtime"],
+        &["-f", "-o", "--format", "--output"],
+        &["-p", "-v", "-a", "-l", "-h", "--verbose", "--portability", "--"],
+        0,
+    ),
     wrapper(&["nice"], &["-n", "--adjustment"], &["--"], 0),
     wrapper(&["ionice"], &["-c", "-n", "-p", "--class", "--classdata"], &["-t", "--"], 0),
     wrapper(&["chrt"], &["-T", "-P", "-D"], &["-b", "-f", "-i", "-o", "-r", "-a", "-v", "--"], 1),
     wrapper(&["taskset"], &[], &["-c", "--cpu-list", "-a", "--"], 1),
     wrapper(&["numactl"], &["-C", "-N", "-m", "-p"], &["--"], 0),
-    wrapper(&["timeout", "gtimeout"], &["-k", "-s", "--kill-after", "--signal"], &["--foreground", "--preserve-status", "-v", "--verbose", "-p", "-f", "--"], 1),
+    wrapper(
+        &["timeout", "gtimeout"],
+        &["-k", "-s", "--kill-after", "--signal"],
+        &["--foreground", "--preserve-status", "-v", "--verbose", "-p", "-f", "--"],
+        1,
+    ),
     wrapper(&["stdbuf"], &["-i", "-o", "-e", "--input", "--output", "--error"], &["--"], 0),
     wrapper(&["setsid"], &[], &["-c", "-f", "-w", "--ctty", "--fork", "--wait", "--"], 0),
-    wrapper(&["strace", "ltrace"], &["-e", "-o", "-p", "-s", "-P", "-E", "-u", "-a", "-b", "-O", "-S"], &["-f", "-ff", "-c", "-C", "-t", "-tt", "-T", "-v", "-y", "-yy", "-q", "-qq", "-r", "-x", "-k", "--"], 0),
+    wrapper(
+        &["strace", "ltrace"],
+        &["-e", "-o", "-p", "-s", "-P", "-E", "-u", "-a", "-b", "-O", "-S"],
+        &["-f", "-ff", "-c", "-C", "-t", "-tt", "-T", "-v", "-y", "-yy", "-q", "-qq", "-r", "-x", "-k", "--"],
+        0,
+    ),
     wrapper(&["valgrind"], &[], &["-q", "-v", "--"], 0),
-    wrapper(&["xvfb-run"], &["-n", "-s", "-e", "-f", "-p", "-w", "--server-args", "--server-num"], &["-a", "-l", "--auto-servernum", "--"], 0),
+    wrapper(
+        &["xvfb-run"],
+        &["-n", "-s", "-e", "-f", "-p", "-w", "--server-args", "--server-num"],
+        &["-a", "-l", "--auto-servernum", "--"],
+        0,
+    ),
     wrapper(&["caffeinate"], &["-t", "-w"], &["-d", "-i", "-m", "-s", "-u", "-di", "-dims", "--"], 0),
     wrapper(&["systemd-inhibit"], &["--what", "--who", "--why", "--mode"], &["--no-pager", "--"], 0),
-    wrapper(&["systemd-run"], &["-p", "-u", "-M", "-E", "--unit", "--property"], &["--user", "--scope", "-t", "-P", "-q", "-G", "--wait", "--pipe", "--pty", "--collect", "--"], 0),
-    wrapper(&["unshare", "firejail", "bwrap", "setarch", "setpriv", "prlimit", "catchsegv", "faketime", "linux64", "i386"], &[], &["--"], 0),
+    wrapper(
+        &["systemd-run"],
+        &["-p", "-u", "-M", "-E", "--unit", "--property"],
+        &["--user", "--scope", "-t", "-P", "-q", "-G", "--wait", "--pipe", "--pty", "--collect", "--"],
+        0,
+    ),
+    wrapper(
+        &[
+            "unshare",
+            "firejail",
+            "bwrap",
+            "setarch",
+            "setpriv",
+            "prlimit",
+            "catchsegv",
+            "faketime",
+            "linux64",
+            "i386",
+        ],
+        &[],
+        &["--"],
+        0,
+    ),
     wrapper(&["chroot"], &[], &["--"], 1),
     wrapper(&["nsenter"], &["-t", "-S", "-G"], &["-a", "-m", "-u", "-i", "-n", "-p", "--"], 0),
-    wrapper(&["npx", "bunx", "pnpx", "uvx", "pipx", "dlx"], &["-p", "--package", "--from", "--with", "--python"], &["-y", "--yes", "--no-install", "-q", "--quiet", "--bun", "run", "--"], 0),
-    wrapper(&["xargs", "gxargs"], &["-I", "-n", "-L", "-P", "-s", "-d", "-E", "-a", "-R", "-S", "-J", "--max-args", "--max-procs", "--max-lines", "--max-chars", "--delimiter", "--arg-file", "--replace"], &["-0", "-r", "-t", "-p", "-x", "-o", "-i", "--null", "--no-run-if-empty", "--verbose", "--exit", "--open-tty", "--"], 0),
+    wrapper(
+        &["npx", "bunx", "pnpx", "uvx", "pipx", "dlx"],
+        &["-p", "--package", "--from", "--with", "--python"],
+        &["-y", "--yes", "--no-install", "-q", "--quiet", "--bun", "run", "--"],
+        0,
+    ),
+    wrapper(
+        &["xargs", "gxargs"],
+        &[
+            "-I",
+            "-n",
+            "-L",
+            "-P",
+            "-s",
+            "-d",
+            "-E",
+            "-a",
+            "-R",
+            "-S",
+            "-J",
+            "--max-args",
+            "--max-procs",
+            "--max-lines",
+            "--max-chars",
+            "--delimiter",
+            "--arg-file",
+            "--replace",
+        ],
+        &[
+            "-0",
+            "-r",
+            "-t",
+            "-p",
+            "-x",
+            "-o",
+            "-i",
+            "--null",
+            "--no-run-if-empty",
+            "--verbose",
+            "--exit",
+            "--open-tty",
+            "--",
+        ],
+        0,
+    ),
 ];
 
 /// Runners of a project's tools: the words before the command.
@@ -81,7 +201,8 @@ const RUNNERS: [(&str, &[&str]); 24] = [
 ];
 
 /// Programs that hand their words to a shell.
-const AS_CODE: [&str; 8] = ["watch", "hyperfine", "concurrently", "parallel", "entr", "nodemon", "chokidar", "at"];
+const AS_CODE: [&str; 8] =
+    ["watch", "hyperfine", "concurrently", "parallel", "entr", "nodemon", "chokidar", "at"];
 
 impl Walk<'_> {
     /// Judges what a program runs besides itself; says whether it runs something.
@@ -102,9 +223,11 @@ impl Walk<'_> {
             "find" | "gfind" | "bfs" => self.find_exec(run, state),
             "fd" | "fdfind" => self.fd_exec(run, state),
             "ssh" | "mosh" | "autossh" | "sshpass" => self.ssh(run, state),
-            "docker" | "podman" | "nerdctl" | "kubectl" | "docker-compose" | "oc" => self.container(run, state),
-            "script" | "su" | "runuser" | "sg" | "flock" | "nix-shell" | "nix" | "screen" | "tmux" | "make" | "gmake"
-            | "cargo" | "just" => self.option_code(run, state),
+            "docker" | "podman" | "nerdctl" | "kubectl" | "docker-compose" | "oc" => {
+                self.container(run, state)
+            }
+            "script" | "su" | "runuser" | "sg" | "flock" | "nix-shell" | "nix" | "screen" | "tmux"
+            | "make" | "gmake" | "cargo" | "just" => self.option_code(run, state),
             _ if AS_CODE.contains(&run.name) => {
                 let words: Vec<&Value> = options.operands();
                 if run.name == "watch" || run.name == "at" {
@@ -116,7 +239,9 @@ impl Walk<'_> {
                     let first = run.arguments.iter().position(|word| !word.may_be_option());
                     self.program(&run.arguments[first.unwrap_or(run.arguments.len())..], state.clone());
                 }
-                if let Some(code) = options.value_of(&["--exec", "-x", "-c", "--prepare", "--setup", "--cleanup"]) {
+                if let Some(code) =
+                    options.value_of(&["--exec", "-x", "-c", "--prepare", "--setup", "--cleanup"])
+                {
                     self.code(&code, run, state);
                 }
                 true
@@ -147,8 +272,15 @@ impl Walk<'_> {
                 break;
             }
             let name = text.split('=').next().unwrap_or(&text);
-            if run.name == "env" && (name.starts_with("-S") || name.starts_with("--split-string") || (name.starts_with("-") && !name.starts_with("--") && name.contains('S'))) {
-                let code = if name == "-S" || (name == "--split-string" && !text.contains('=')) || name.ends_with('S') {
+            if run.name == "env"
+                && (name.starts_with("-S")
+                    || name.starts_with("--split-string")
+                    || (name.starts_with("-") && !name.starts_with("--") && name.contains('S')))
+            {
+                let code = if name == "-S"
+                    || (name == "--split-string" && !text.contains('='))
+                    || name.ends_with('S')
+                {
                     at += 1;
                     run.arguments.get(at).cloned()
                 } else {
@@ -168,7 +300,10 @@ impl Walk<'_> {
                 // `-I{}` is one argument.
                 at += if text.contains('=') || argument.text().is_none() { 1 } else { 2 };
             } else if wrapper.without.contains(&text.as_str())
-                || wrapper.with_value.iter().any(|option| !option.starts_with("--") && text.starts_with(option))
+                || wrapper
+                    .with_value
+                    .iter()
+                    .any(|option| !option.starts_with("--") && text.starts_with(option))
                 || (name.starts_with("--") && text.contains('='))
                 || (run.name == "nice" && text[1..].chars().all(|c| c.is_ascii_digit()))
             {
@@ -273,9 +408,10 @@ impl Walk<'_> {
     }
 
     fn fd_exec(&mut self, run: &Run<'_>, state: &State) -> bool {
-        let at = run.arguments.iter().position(|word| {
-            ["-x", "-X", "--exec", "--exec-batch"].contains(&word.shown().as_str())
-        });
+        let at = run
+            .arguments
+            .iter()
+            .position(|word| ["-x", "-X", "--exec", "--exec-batch"].contains(&word.shown().as_str()));
         let Some(at) = at else { return false };
         let mut words = run.arguments[at + 1..].to_vec();
         words.push(Value::unknown());
@@ -285,11 +421,17 @@ impl Walk<'_> {
 
     /// What runs on another machine.
     fn ssh(&mut self, run: &Run<'_>, state: &State) -> bool {
-        let with_value = ["-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p", "-Q", "-R", "-S", "-W", "-w"];
+        let with_value = [
+            "-b", "-c", "-D", "-E", "-e", "-F", "-I", "-i", "-J", "-L", "-l", "-m", "-O", "-o", "-p", "-Q",
+            "-R", "-S", "-W", "-w",
+        ];
         let mut at = 0;
         while let Some(argument) = run.arguments.get(at).filter(|argument| argument.may_be_option()) {
             let text = argument.shown();
-            if let Some(code) = text.to_lowercase().split_once("proxycommand").or_else(|| text.split_once("LocalCommand"))
+            if let Some(code) = text
+                .to_lowercase()
+                .split_once("proxycommand")
+                .or_else(|| text.split_once("LocalCommand"))
                 .map(|(_, code)| code.trim_start_matches(['=', ' ']).to_owned())
             {
                 self.script(&code, state.clone());
@@ -298,8 +440,13 @@ impl Walk<'_> {
                 && let Some(next) = run.arguments.get(at + 1)
             {
                 let shown = next.shown();
-                if shown.to_lowercase().starts_with("proxycommand") || shown.to_lowercase().starts_with("localcommand") {
-                    self.script(shown.split_once(['=', ' ']).map(|(_, code)| code).unwrap_or_default(), state.clone());
+                if shown.to_lowercase().starts_with("proxycommand")
+                    || shown.to_lowercase().starts_with("localcommand")
+                {
+                    self.script(
+                        shown.split_once(['=', ' ']).map(|(_, code)| code).unwrap_or_default(),
+                        state.clone(),
+                    );
                 }
             }
             at += if with_value.contains(&text.as_str()) { 2 } else { 1 };
@@ -318,7 +465,9 @@ impl Walk<'_> {
     /// What runs in a container.
     fn container(&mut self, run: &Run<'_>, state: &State) -> bool {
         let texts: Vec<String> = run.arguments.iter().map(Value::shown).collect();
-        let Some(at) = texts.iter().position(|text| ["exec", "run"].contains(&text.as_str())) else { return false };
+        let Some(at) = texts.iter().position(|text| ["exec", "run"].contains(&text.as_str())) else {
+            return false;
+        };
         let outer = std::mem::replace(&mut self.elsewhere, true);
         self.anywhere(&run.arguments[at + 1..], state);
         self.elsewhere = outer;
@@ -351,8 +500,15 @@ impl Walk<'_> {
                     self.script(code, state.clone());
                 }
             }
-            if options.value_of(&["-f", "--file", "--makefile"]).is_some_and(|file| ["-", "/dev/stdin", "/dev/fd/63"].contains(&file.shown().as_str())) {
-                self.find(run.line, Weight::Refused, "it runs rules that cannot be known; write them into a file of the repository");
+            if options
+                .value_of(&["-f", "--file", "--makefile"])
+                .is_some_and(|file| ["-", "/dev/stdin", "/dev/fd/63"].contains(&file.shown().as_str()))
+            {
+                self.find(
+                    run.line,
+                    Weight::Refused,
+                    "it runs rules that cannot be known; write them into a file of the repository",
+                );
             }
             return false;
         }
@@ -403,9 +559,8 @@ impl Walk<'_> {
 
     /// A word that a shell would run.
     pub(super) fn code(&mut self, code: &Value, run: &Run<'_>, state: &State) {
-        let only_names = code.pieces.iter().all(|piece| {
-            !matches!(piece, super::super::shell::Piece::Several)
-        });
+        let only_names =
+            code.pieces.iter().all(|piece| !matches!(piece, super::super::shell::Piece::Several));
         match code.text() {
             Some(text) => {
                 self.script(&text, state.clone());
@@ -416,7 +571,11 @@ impl Walk<'_> {
             None => {
                 let shown = code.shown();
                 if shown.contains('…') {
-                    self.find(run.line, Weight::Never, "the code for the shell cannot be known before it runs; run the commands themselves");
+                    self.find(
+                        run.line,
+                        Weight::Never,
+                        "the code for the shell cannot be known before it runs; run the commands themselves",
+                    );
                 } else {
                     // Globs stand for themselves when they match nothing, and a file name when they do.
                     self.script(&shown, state.clone());

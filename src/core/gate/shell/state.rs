@@ -110,7 +110,8 @@ impl State {
 
     /// `${TMPDIR:-/tmp}`.
     pub(super) fn default_of(&self, name: &str, default: &str) -> Option<Value> {
-        let is_temporary = !self.temporary_moved && ["TMPDIR", "TMP", "TEMP"].contains(&name) && default == "/tmp";
+        let is_temporary =
+            !self.temporary_moved && ["TMPDIR", "TMP", "TEMP"].contains(&name) && default == "/tmp";
         is_temporary.then(|| Value::of(self.temporary.to_string_lossy()))
     }
 
@@ -128,9 +129,12 @@ impl State {
             })
             .collect();
         match words?.as_slice() {
-            ["pwd"] if self.places.len() == 1 => self.places.first().map(|place| place.to_string_lossy().into_owned()),
+            ["pwd"] if self.places.len() == 1 => {
+                self.places.first().map(|place| place.to_string_lossy().into_owned())
+            }
             ["git", "rev-parse", "--show-toplevel"]
-                if self.places.iter().all(|place| place.starts_with(&self.tree)) && !self.places.is_empty() =>
+                if self.places.iter().all(|place| place.starts_with(&self.tree))
+                    && !self.places.is_empty() =>
             {
                 Some(self.tree.to_string_lossy().into_owned())
             }

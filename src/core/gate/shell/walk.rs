@@ -137,7 +137,9 @@ impl<'a> Walk<'a> {
     }
 
     pub(in crate::core::gate) fn push(&mut self, finding: Finding) {
-        if self.findings.contains(&finding) {
+        // One reason for a part is enough, unless a further one is worse.
+        let is_known = |known: &Finding| known.what == finding.what && known.weight >= finding.weight;
+        if self.findings.iter().any(is_known) {
             return;
         }
         if self.findings.len() < MAX_FINDINGS || finding.weight >= Weight::Refused {
@@ -173,7 +175,9 @@ impl<'a> Walk<'a> {
             Ok(nodes) => {
                 self.scripts += 1;
                 let mut state = Some(state);
-                if nodes.is_empty() && !text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#')) {
+                if nodes.is_empty()
+                    && !text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#'))
+                {
                     self.find(&excerpt(text), Weight::Never, "it cannot be parsed as a shell command");
                 }
                 for node in &nodes {
@@ -184,7 +188,8 @@ impl<'a> Walk<'a> {
                 state
             }
             Err(_) => {
-                let reason = "it cannot be parsed as a shell command, and what is not understood is not allowed";
+                let reason =
+                    "it cannot be parsed as a shell command, and what is not understood is not allowed";
                 self.find(&excerpt(text), Weight::Never, reason);
                 None
             }
@@ -239,7 +244,9 @@ impl<'a> Walk<'a> {
                     let before = before.unwrap_or_else(|| self.unknown());
                     let next = self.node(&item.command, before.clone());
                     flow = match operator {
-                        Some(ListOperator::And) => Flow { ok: next.ok, failed: join(flow.failed, next.failed) },
+                        Some(ListOperator::And) => {
+                            Flow { ok: next.ok, failed: join(flow.failed, next.failed) }
+                        }
                         Some(ListOperator::Or) => Flow { ok: join(flow.ok, next.ok), failed: next.failed },
                         _ => next,
                     };
@@ -250,28 +257,30 @@ impl<'a> Walk<'a> {
                 }
                 flow
             }
-            NodeKind::If { condition, then_body, else_body, redirects } => self.with(redirects, state, |walk, state| {
-                let tested = walk.node(condition, state);
-                let before = tested.ok.unwrap_or_else(|| walk.unknown());
-                let then = walk.node(then_body, before);
-                let other = match else_body {
-                    Some(body) => {
-                        let before = tested.failed.unwrap_or_else(|| walk.unknown());
-                        walk.node(body, before)
-                    }
-                    None => Flow { ok: tested.failed.clone(), failed: tested.failed },
-                };
-                Flow { ok: join(then.ok, other.ok), failed: join(then.failed, other.failed) }
-            }),
-            NodeKind::While { condition, body, redirects } | NodeKind::Until { condition, body, redirects } => {
+            NodeKind::If { condition, then_body, else_body, redirects } => {
                 self.with(redirects, state, |walk, state| {
-                    walk.until_known(state, |walk, state| {
-                        let tested = walk.node(condition, state).either().unwrap_or_else(|| walk.unknown());
-                        walk.node(body, tested)
-                    })
+                    let tested = walk.node(condition, state);
+                    let before = tested.ok.unwrap_or_else(|| walk.unknown());
+                    let then = walk.node(then_body, before);
+                    let other = match else_body {
+                        Some(body) => {
+                            let before = tested.failed.unwrap_or_else(|| walk.unknown());
+                            walk.node(body, before)
+                        }
+                        None => Flow { ok: tested.failed.clone(), failed: tested.failed },
+                    };
+                    Flow { ok: join(then.ok, other.ok), failed: join(then.failed, other.failed) }
                 })
             }
-            NodeKind::For { var, words, body, redirects } | NodeKind::Select { var, words, body, redirects } => {
+            NodeKind::While { condition, body, redirects }
+            | NodeKind::Until { condition, body, redirects } => self.with(redirects, state, |walk, state| {
+                walk.until_known(state, |walk, state| {
+                    let tested = walk.node(condition, state).either().unwrap_or_else(|| walk.unknown());
+                    walk.node(body, tested)
+                })
+            }),
+            NodeKind::For { var, words, body, redirects }
+            | NodeKind::Select { var, words, body, redirects } => {
                 self.with(redirects, state, |walk, state| {
                     let mut values: Vec<Value> = Vec::new();
                     match words {
@@ -294,13 +303,15 @@ impl<'a> Walk<'a> {
                     })
                 })
             }
-            NodeKind::ForArith { init, cond, incr, body, redirects } => self.with(redirects, state, |walk, mut state| {
-                for text in [init, cond, incr] {
-                    walk.raw(text, &state);
-                }
-                state.forget_variables();
-                walk.until_known(state, |walk, state| walk.node(body, state))
-            }),
+            NodeKind::ForArith { init, cond, incr, body, redirects } => {
+                self.with(redirects, state, |walk, mut state| {
+                    for text in [init, cond, incr] {
+                        walk.raw(text, &state);
+                    }
+                    state.forget_variables();
+                    walk.until_known(state, |walk, state| walk.node(body, state))
+                })
+            }
             NodeKind::Case { word, patterns, redirects } => self.with(redirects, state, |walk, state| {
                 walk.read(word, &state);
                 let mut after = Some(state.clone());
@@ -382,7 +393,12 @@ impl<'a> Walk<'a> {
     }
 
     /// A compound command with redirections of its own.
-    fn with(&mut self, redirects: &[Node], state: State, inner: impl FnOnce(&mut Self, State) -> Flow) -> Flow {
+    fn with(
+        &mut self,
+        redirects: &[Node],
+        state: State,
+        inner: impl FnOnce(&mut Self, State) -> Flow,
+    ) -> Flow {
         let outer = self.feed.clone();
         if let Some(feed) = self.redirects(redirects, &state, false) {
             self.feed = feed;
@@ -395,7 +411,9 @@ impl<'a> Walk<'a> {
     fn condition(&mut self, node: &Node, state: &State) {
         match &node.kind {
             NodeKind::CondTerm { value, .. } => self.raw(value, state),
-            NodeKind::UnaryTest { operand, .. } | NodeKind::CondNot { operand } => self.condition(operand, state),
+            NodeKind::UnaryTest { operand, .. } | NodeKind::CondNot { operand } => {
+                self.condition(operand, state)
+            }
             NodeKind::BinaryTest { left, right, .. }
             | NodeKind::CondAnd { left, right }
             | NodeKind::CondOr { left, right } => {
@@ -410,7 +428,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn command(&mut self, assignments: &[Node], words: &[Node], redirects: &[Node], mut state: State) -> Flow {
+    fn command(
+        &mut self,
+        assignments: &[Node],
+        words: &[Node],
+        redirects: &[Node],
+        mut state: State,
+    ) -> Flow {
         let mut environment = Vec::new();
         for assignment in assignments {
             let read = word::read(assignment, &state, false);
@@ -473,10 +497,11 @@ impl<'a> Walk<'a> {
         while let Some((at, opening)) = next_substitution(rest) {
             let from = &rest[at..];
             let end = if opening == '`' {
-                backquoted(from).inspect(|(inner, _)| {
-                    self.script(inner, state.clone());
-                })
-                .map(|(_, end)| end)
+                backquoted(from)
+                    .inspect(|(inner, _)| {
+                        self.script(inner, state.clone());
+                    })
+                    .map(|(_, end)| end)
             } else {
                 self.parenthesised(from, state)
             };
@@ -535,7 +560,8 @@ impl<'a> Walk<'a> {
                     self.nested(&read, state);
                     let value = read.values.into_iter().next().unwrap_or_default();
                     let text = value.text().unwrap_or_default();
-                    let is_descriptor = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '-');
+                    let is_descriptor =
+                        !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '-');
                     if op.contains('&') && !op.starts_with("&>") && (is_descriptor || value.is_uncertain()) {
                         continue;
                     }
@@ -590,24 +616,34 @@ impl<'a> Walk<'a> {
             return vec![Target::Unknown];
         }
         let first = rest.split('/').next().unwrap_or_default();
-        let all = first.starts_with(['*', '?', '[', '.']) && !first.trim_start_matches(['*', '?', '.']).contains(|c: char| c.is_alphanumeric())
+        let all = first.starts_with(['*', '?', '[', '.'])
+            && !first.trim_start_matches(['*', '?', '.']).contains(|c: char| c.is_alphanumeric())
             || first.starts_with(".*")
             || first.starts_with('[');
-        bases.iter().map(|base| Target::In { folder: paths::normalise(base, Path::new(folder)), all }).collect()
+        bases
+            .iter()
+            .map(|base| Target::In { folder: paths::normalise(base, Path::new(folder)), all })
+            .collect()
     }
 
     /// Judges that a file is written.
     pub(in crate::core::gate) fn written(&mut self, what: &str, value: &Value, state: &State) {
         for target in self.targets(value, state) {
             match target {
-                Target::At(path) => self.push(Finding { what: what.to_owned(), ..files::write(&path, self.context) }),
+                Target::At(path) => {
+                    self.push(Finding { what: what.to_owned(), ..files::write(&path, self.context) })
+                }
                 Target::In { folder, .. } => {
                     let file = files::write(&folder.join("file"), self.context);
                     self.push(Finding { what: what.to_owned(), ..file });
                 }
                 Target::Unknown if self.elsewhere => {}
                 Target::Unknown => {
-                    self.find(what, Weight::Refused, "which file it writes cannot be known before it runs; name the file");
+                    self.find(
+                        what,
+                        Weight::Refused,
+                        "which file it writes cannot be known before it runs; name the file",
+                    );
                 }
             }
         }
@@ -621,7 +657,10 @@ impl<'a> Walk<'a> {
                 let ignored = self.ignored(&path);
                 let (weight, reason) = match ignored {
                     Some(true) => (Weight::Ordinary, "git ignores the file it empties"),
-                    _ => (Weight::Refused, "it empties a file that git may not have; remove it, or write what shall be in it"),
+                    _ => (
+                        Weight::Refused,
+                        "it empties a file that git may not have; remove it, or write what shall be in it",
+                    ),
                 };
                 self.push(Finding {
                     what: what.to_owned(),
@@ -644,7 +683,11 @@ impl<'a> Walk<'a> {
             Target::Unknown => false,
         });
         if by_target || named(&shown) || hides_credential(value) {
-            self.find(what, Weight::Refused, "it touches a file of keys or passwords; that is for the operator");
+            self.find(
+                what,
+                Weight::Refused,
+                "it touches a file of keys or passwords; that is for the operator",
+            );
         }
     }
 }
@@ -654,7 +697,12 @@ fn says_nothing(values: &[Value]) -> bool {
     let words: Vec<String> = values.iter().map(Value::shown).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        [] | [":" | "true" | "exec", ..] | ["cat", "/dev/null"] | ["echo", "-n"] | ["echo", "-n", ""] | ["printf", ""] => true,
+        []
+        | [":" | "true" | "exec", ..]
+        | ["cat", "/dev/null"]
+        | ["echo", "-n"]
+        | ["echo", "-n", ""]
+        | ["printf", ""] => true,
         _ => false,
     }
 }
@@ -668,7 +716,10 @@ fn hides_credential(value: &Value) -> bool {
     let last = shown.rsplit('/').next().unwrap_or_default();
     let literal = last.chars().filter(|c| c.is_alphanumeric()).count();
     let Ok(pattern) = glob::Pattern::new(last) else { return true };
-    literal > 0 && [".env", "id_rsa", "id_ed25519", ".netrc", "credentials", ".npmrc"].iter().any(|name| pattern.matches(name))
+    literal > 0
+        && [".env", "id_rsa", "id_ed25519", ".netrc", "credentials", ".npmrc"]
+            .iter()
+            .any(|name| pattern.matches(name))
 }
 
 /// The name and the value of an assignment; `None` = it adds to what is there, or is a list.
@@ -705,7 +756,9 @@ fn texts(node: &Node) -> String {
             words.chain(documents).collect::<Vec<_>>().join(" ")
         }
         NodeKind::Pipeline { commands, .. } => commands.iter().map(texts).collect::<Vec<_>>().join("\n"),
-        NodeKind::List { items } => items.iter().map(|item| texts(&item.command)).collect::<Vec<_>>().join("\n"),
+        NodeKind::List { items } => {
+            items.iter().map(|item| texts(&item.command)).collect::<Vec<_>>().join("\n")
+        }
         NodeKind::Subshell { body, .. } | NodeKind::BraceGroup { body, .. } => texts(body),
         _ => String::new(),
     }
