@@ -132,7 +132,7 @@ fn something_done_in_between_starts_with_the_first_step_again() {
 
 #[test]
 fn refusals_are_a_circle() {
-    let refused = "init\nrepeat 5 {\nask_permission Bash {\"command\":\"make world\"}\n}\nhang";
+    let refused = "init\nrepeat 5 {\nask_permission Bash {\"command\":\"curl example.org\"}\n}\nhang";
     let env = TestEnv::new();
     env.script(&script(&[refused, "turn"]));
     run(&env, &["--prompt", "x", "--max-sessions", "1"], 0);

@@ -24,8 +24,11 @@ fn d04_denied_calls_are_told_by_tool() {
 
 #[test]
 fn d04_a_denial_that_the_result_does_not_list() {
-    let morning = night("init\nask_hook Bash {\"command\":\"make\"}\nask_permission Write {\"file_path\":\"a\"}\ntext \"I could not.\"\nreport\nresult {\"permission_denials\":[]}").run();
-    morning.judged(&["denied"]).because("Write");
+    let morning = night("init\nask_hook Bash {\"command\":\"make\"}\nask_permission Write {\"file_path\":\"/etc/a\"}\ntext \"I could not.\"\nreport\nresult {\"permission_denials\":[]}").run();
+    // It was told why and what to do instead; the refusal stands in the report.
+    morning.judged(&["ok"]);
+    assert_eq!(morning.events("session_ended")[0]["denials"], 1, "{morning}");
+    assert!(morning.run.stderr.contains("`write /etc/a` is not allowed"), "{morning}");
 }
 
 #[test]
@@ -38,9 +41,14 @@ fn d06_an_unknown_command_is_no_work() {
 
 #[test]
 fn d08_nobody_is_there_to_be_asked() {
-    for (tool, input) in [
-        ("AskUserQuestion", "{\"questions\":[{\"question\":\"Postgres or SQLite?\",\"options\":[]}]}"),
-        ("ExitPlanMode", "{\"plan\":\"Postgres or SQLite?\"}"),
+    for (tool, input, decision, words) in [
+        (
+            "AskUserQuestion",
+            "{\"questions\":[{\"question\":\"Postgres or SQLite?\",\"options\":[]}]}",
+            "deny",
+            "no person is here",
+        ),
+        ("ExitPlanMode", "{\"plan\":\"Postgres\"}", "allow", "nobody is here to approve a plan"),
     ] {
         // Answered, it decides by itself; or it ends its turn all the same, and is asked once for its report.
         for (end, calls) in [("report\nresult", 1), ("result", 2)] {
@@ -55,10 +63,10 @@ fn d08_nobody_is_there_to_be_asked() {
                 "{morning}"
             );
             let answer = &morning.env.calls()[0]["hook_answers"][0]["response"]["hookSpecificOutput"];
-            assert_eq!(answer["permissionDecision"], "deny", "{morning}");
-            assert!(text(&answer["permissionDecisionReason"]).contains("No person is here"), "{answer}");
-            let warnings = morning.events("warning").iter().map(ToString::to_string).collect::<String>();
-            assert!(warnings.contains("Postgres or SQLite?"), "the question is on record: {morning}");
+            assert_eq!(answer["permissionDecision"], decision, "{morning}");
+            assert!(text(&answer["permissionDecisionReason"]).contains(words), "{answer}");
+            let told = &morning.events("gate_decided")[0];
+            assert_eq!((&told["tool"], &told["decision"]), (&tool.into(), &decision.into()), "on record: {morning}");
         }
     }
     // Where the rules of the CLI come first, it is a call denied.
