@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::fact::{Fact, Initialised, RateLimit, TurnResult};
+use super::fact::{DeniedCall, Fact, Initialised, RateLimit, TurnResult};
 use super::time::Now;
 use super::transcript_digest::TranscriptDigest;
 
@@ -131,6 +131,8 @@ pub struct Evidence {
     pub agents_running: BTreeSet<String>,
     /// Calls denied, by tool.
     pub denied: Vec<String>,
+    /// Calls whose denial has been counted, or is not to be.
+    pub settled_denials: BTreeSet<String>,
     /// Tool calls.
     pub tool_calls: u32,
     /// When it was launched.
@@ -196,11 +198,11 @@ impl Evidence {
                     self.stopped_tasks.insert(id.clone());
                 }
             }
-            Fact::Denied { tool, .. } => self.denied.push(tool.clone()),
+            Fact::Denied { tool, id } => self.denied(tool, id.as_deref()),
             Fact::Result(result) => {
-                for tool in &result.denied_tools {
-                    if !self.denied.contains(tool) {
-                        self.denied.push(tool.clone());
+                for DeniedCall { tool, id } in &result.denied {
+                    if id.is_some() || !self.denied.contains(tool) {
+                        self.denied(tool, id.as_deref());
                     }
                 }
                 let mut result = (**result).clone();
@@ -217,6 +219,19 @@ impl Evidence {
             | Fact::Usage { .. }
             | Fact::Asked(_)
             | Fact::Heartbeat => {}
+        }
+    }
+
+    /// The gate refused a call: the session was told why and what to do instead, so it does not count as one that the
+    /// rules of the CLI denied, although the CLI lists it there (seen on 2.1.332).
+    pub fn refused(&mut self, id: &str) {
+        self.settled_denials.insert(id.to_owned());
+    }
+
+    /// A call was denied; each counts once, however often it is told.
+    fn denied(&mut self, tool: &str, id: Option<&str>) {
+        if id.is_none_or(|id| self.settled_denials.insert(id.to_owned())) {
+            self.denied.push(tool.to_owned());
         }
     }
 
@@ -401,8 +416,18 @@ mod tests {
         assert_eq!(evidence.agents_running, BTreeSet::from(["b".to_owned()]));
         assert_eq!(evidence.stopped_tasks, BTreeSet::from(["shell".to_owned()]));
 
+        let call =
+            |tool: &str, id: Option<&str>| DeniedCall { tool: tool.to_owned(), id: id.map(str::to_owned) };
+        let listed = vec![call("Bash", Some("1")), call("Bash", Some("2")), call("Bash", Some("3"))];
+        let mut evidence = Evidence::default();
+        evidence.refused("3");
+        let now = Now { mono: Duration::ZERO, wall: jiff::Timestamp::UNIX_EPOCH };
+        evidence.take(now, &Fact::Denied { tool: "Bash".to_owned(), id: Some("1".to_owned()) });
+        evidence.take(now, &Fact::Result(Box::new(TurnResult { denied: listed, ..TurnResult::default() })));
+        assert_eq!(evidence.denied, ["Bash", "Bash"], "the third was refused by the gate");
+
         let denied_in_result =
-            TurnResult { denied_tools: vec!["Bash".to_owned(), "Write".to_owned()], ..TurnResult::default() };
+            TurnResult { denied: vec![call("Bash", None), call("Write", None)], ..TurnResult::default() };
         let evidence = of(&[
             Fact::Denied { tool: "Bash".to_owned(), id: None },
             Fact::Result(Box::new(denied_in_result)),

@@ -203,6 +203,15 @@ pub struct ModelUsage {
 /// Usage by model.
 pub type UsageByModel = BTreeMap<String, ModelUsage>;
 
+/// A call that was denied, as the result of a turn lists it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeniedCall {
+    /// The tool.
+    pub tool: String,
+    /// The call, where the CLI names it.
+    pub id: Option<String>,
+}
+
 /// The `result` line (claude-code §3).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TurnResult {
@@ -230,8 +239,8 @@ pub struct TurnResult {
     pub num_turns: Option<u64>,
     /// The command that the CLI answered by itself, such as `compact` (claude-code §3).
     pub local_command: Option<String>,
-    /// Tools whose calls were denied.
-    pub denied_tools: Vec<String>,
+    /// Calls that were denied, also those the gate refused.
+    pub denied: Vec<DeniedCall>,
     /// Running total of the conversation, in dollars.
     pub total_cost_usd: Option<f64>,
     /// Running totals of the conversation by model.

@@ -440,6 +440,9 @@ impl Turn {
     pub(super) fn refused(&mut self, attempt: u32, denied: &Fact, shared: &mut Shared<'_>) {
         let Phase::Running(running) = &mut self.phase else { return };
         if running.attempt == attempt {
+            if let Fact::Denied { id: Some(id), .. } = denied {
+                running.evidence.refused(id);
+            }
             self.circles.look(denied, running, shared);
         }
     }

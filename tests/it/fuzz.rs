@@ -145,3 +145,25 @@ fn configuration() {
 fn records() {
     check("records");
 }
+
+#[test]
+fn gate() {
+    check("gate");
+}
+
+/// Whatever is done to the spelling of a dangerous command, and whatever it is wrapped in.
+#[test]
+fn a_dangerous_command_in_ten_thousand_other_words() {
+    let lines = targets::gate::dangerous();
+    let mut numbers = Numbers(11);
+    let mut missed = Vec::new();
+    for round in 0..10_000 {
+        let line = &lines[round % lines.len()];
+        let other = targets::gate::mutated(line, &mut |end| numbers.below(end));
+        if targets::gate::judged(&other).decision != autopilot::core::gate::Decision::Deny {
+            missed.push(format!("{line:?} as {other:?}"));
+        }
+    }
+    println!("10,000 mutations of {} dangerous commands, {} missed", lines.len(), missed.len());
+    assert!(missed.is_empty(), "{} missed:\n{}", missed.len(), missed[..missed.len().min(40)].join("\n"));
+}

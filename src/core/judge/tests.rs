@@ -7,7 +7,7 @@ use serde_json::json;
 use super::wordings::{LIMITS, wording};
 use super::*;
 use crate::core::evidence::AttemptEnd;
-use crate::core::fact::{Fact, RateLimit};
+use crate::core::fact::{DeniedCall, Fact, RateLimit};
 use crate::core::stuck::call::{Call, Outcome as ToolOutcome};
 use crate::core::time::Now;
 use crate::core::transcript_digest::{ApiError, Excerpt, TranscriptDigest};
@@ -309,7 +309,13 @@ fn a_success_is_a_claim() {
         (vec![result(TurnResult { agents_killed_by_system: 1, ..success() })], Class::IncompleteBackground),
         // D04: either place names it.
         (vec![Fact::Denied { tool: "Bash".to_owned(), id: None }, result(success())], Class::Denied),
-        (vec![result(TurnResult { denied_tools: vec!["Write".to_owned()], ..success() })], Class::Denied),
+        (
+            vec![result(TurnResult {
+                denied: vec![DeniedCall { tool: "Write".to_owned(), id: None }],
+                ..success()
+            })],
+            Class::Denied,
+        ),
         // D06.
         (
             vec![result(TurnResult {

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::core::fact::{
-    ApiRetry, Fact, Initialised, ModelUsage, RateLimit, TurnResult, UsageByModel, UsageWindow,
+    ApiRetry, DeniedCall, Fact, Initialised, ModelUsage, RateLimit, TurnResult, UsageByModel, UsageWindow,
 };
 use crate::core::published::Tokens;
 use crate::core::stuck::call::{Call, Outcome};
@@ -209,10 +209,13 @@ fn of_result(result: &stream::TurnResult, message: &Message) -> TurnResult {
         structured_output: result.structured_output.as_ref().and_then(RawJson::to_value),
         num_turns: result.num_turns,
         local_command: result.local_command.clone(),
-        denied_tools: result
+        denied: result
             .permission_denials
             .iter()
-            .map(|denial| denial.tool_name.clone().unwrap_or_else(|| "a tool".to_owned()))
+            .map(|denial| DeniedCall {
+                tool: denial.tool_name.clone().unwrap_or_else(|| "a tool".to_owned()),
+                id: denial.tool_use_id.clone(),
+            })
             .collect(),
         total_cost_usd: result.total_cost_usd,
         model_usage: (!result.model_usage.is_empty()).then(|| by_model(&result.model_usage)),

@@ -6,6 +6,7 @@
 
 pub mod configuration;
 pub mod framer;
+pub mod gate;
 pub mod plan;
 pub mod records;
 pub mod reset_time;
@@ -24,6 +25,7 @@ pub const ALL: &[Target] = &[
     ("plan", plan::run),
     ("configuration", configuration::run),
     ("records", records::run),
+    ("gate", gate::run),
 ];
 
 /// Folders that hold more seeds of a target than `tests/fuzz/seeds/<name>`; `tests/run` asks for them, too.
@@ -34,6 +36,7 @@ pub const SEEDS: &[(&str, &[&str])] = &[
     ("reset_time", &[]),
     ("plan", &["fixtures/plans"]),
     ("configuration", &["fixtures/config", "fixtures/signals"]),
+    ("gate", &[]),
     ("records", &["fixtures/journal/v1", "fixtures/journal/upstream"]),
 ];
 

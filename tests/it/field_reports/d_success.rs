@@ -66,7 +66,11 @@ fn d08_nobody_is_there_to_be_asked() {
             assert_eq!(answer["permissionDecision"], decision, "{morning}");
             assert!(text(&answer["permissionDecisionReason"]).contains(words), "{answer}");
             let told = &morning.events("gate_decided")[0];
-            assert_eq!((&told["tool"], &told["decision"]), (&tool.into(), &decision.into()), "on record: {morning}");
+            assert_eq!(
+                (&told["tool"], &told["decision"]),
+                (&tool.into(), &decision.into()),
+                "on record: {morning}"
+            );
         }
     }
     // Where the rules of the CLI come first, it is a call denied.

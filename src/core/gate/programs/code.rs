@@ -145,9 +145,8 @@ impl Walk<'_> {
     }
 
     fn shell(&mut self, run: &Run<'_>, state: &State) -> Objection {
-        if Options(run.arguments).short('n')
-            && !Options(run.arguments).short('c')
-            && matches!(self.feed, Feed::Nothing)
+        let before = Options(run.arguments).leading();
+        if before.short('n') && !before.short('c') && !before.short('s') && matches!(self.feed, Feed::Nothing)
         {
             // Only the syntax is checked.
             return None;

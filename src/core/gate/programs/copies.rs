@@ -171,7 +171,14 @@ impl Walk<'_> {
             let (path, all) = match target {
                 Target::At(path) => (path, false),
                 Target::In { folder, all } => (folder, all),
-                Target::Unknown => continue,
+                // In a place that is not known, what it is called still tells.
+                Target::Unknown => match value.text() {
+                    Some(text) => (paths::normalise(self.context.tree, std::path::Path::new(&text)), false),
+                    None => {
+                        self.find(line, Weight::Foreign, "what it moves is not known before it runs");
+                        continue;
+                    }
+                },
             };
             let zone = paths::zone(&path, self.context);
             match zone {

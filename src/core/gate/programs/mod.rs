@@ -72,6 +72,10 @@ impl Walk<'_> {
             return Flow::both(state);
         };
         let bare = called.trim_start_matches('=');
+        if bare.starts_with('-') && bare.len() > 1 {
+            self.find(&line, Weight::Never, "an option stands where its program should");
+            return Flow::both(state);
+        }
         if bare.chars().any(|c| c.is_control() || (c.is_whitespace() && c != ' '))
             || bare.contains('\u{200b}')
         {

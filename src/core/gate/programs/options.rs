@@ -16,6 +16,12 @@ impl<'a> Options<'a> {
             .filter(|text| text.starts_with('-'))
     }
 
+    /// Those before the first operand: what follows is for another program.
+    pub(super) fn leading(self) -> Options<'a> {
+        let end = self.0.iter().position(|value| !value.may_be_option()).unwrap_or(self.0.len());
+        Options(&self.0[..end])
+    }
+
     /// A short option, alone or in a bundle.
     pub(super) fn short(self, letter: char) -> bool {
         self.given().any(|text| !text.starts_with("--") && text.chars().skip(1).any(|c| c == letter))

@@ -208,7 +208,7 @@ impl Walk<'_> {
     /// Judges what a program runs besides itself; says whether it runs something.
     pub(super) fn wrapper(&mut self, run: &Run<'_>, state: &State) -> bool {
         let options = Options(run.arguments);
-        if run.name == "command" && (options.short('v') || options.short('V')) {
+        if run.name == "command" && (options.leading().short('v') || options.leading().short('V')) {
             return false;
         }
         if run.name == "xargs" || run.name == "gxargs" || run.name == "parallel" {

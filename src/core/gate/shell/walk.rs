@@ -543,7 +543,7 @@ impl<'a> Walk<'a> {
         let mut feed = None;
         for redirect in redirects {
             match &redirect.kind {
-                NodeKind::HereDoc { delimiter, complete, .. } if delimiter.is_empty() || !complete => {
+                NodeKind::HereDoc { delimiter, complete, .. } if delimiter.trim().is_empty() || !complete => {
                     self.find("", Weight::Never, "a here-document in it has no end");
                 }
                 NodeKind::HereDoc { content, quoted, fd, .. } => {
@@ -571,7 +571,7 @@ impl<'a> Walk<'a> {
                         continue;
                     }
                     if op.contains('>') {
-                        self.written(&format!("{op} {}", value.shown()), &value, state);
+                        self.redirected(&format!("{op} {}", value.shown()), &value, state);
                         if no_command && !op.contains(">>") {
                             self.emptied(&format!("{op} {}", value.shown()), &value, state);
                         }
@@ -626,26 +626,30 @@ impl<'a> Walk<'a> {
             .collect()
     }
 
-    /// Judges that a file is written.
+    /// Judges that a program writes a file; rules for the command count.
     pub(in crate::core::gate) fn written(&mut self, what: &str, value: &Value, state: &State) {
+        self.writes(what, value, state, |_| Subject::Command(what.to_owned()));
+    }
+
+    /// Judges that output is redirected into a file; rules for files count.
+    fn redirected(&mut self, what: &str, value: &Value, state: &State) {
+        self.writes(what, value, state, |path| Subject::Written(path.to_owned()));
+    }
+
+    fn writes(&mut self, what: &str, value: &Value, state: &State, subject: impl Fn(&Path) -> Subject) {
         for target in self.targets(value, state) {
-            match target {
-                Target::At(path) => {
-                    self.push(Finding { what: what.to_owned(), ..files::write(&path, self.context) })
-                }
-                Target::In { folder, .. } => {
-                    let file = files::write(&folder.join("file"), self.context);
-                    self.push(Finding { what: what.to_owned(), ..file });
-                }
-                Target::Unknown if self.elsewhere => {}
+            let path = match target {
+                Target::At(path) => path,
+                Target::In { folder, .. } => folder.join("file"),
+                Target::Unknown if self.elsewhere => continue,
                 Target::Unknown => {
-                    self.find(
-                        what,
-                        Weight::Refused,
-                        "which file it writes cannot be known before it runs; name the file",
-                    );
+                    let reason = "which file it writes cannot be known before it runs; name the file";
+                    self.find(what, Weight::Refused, reason);
+                    continue;
                 }
-            }
+            };
+            let file = files::write(&path, self.context);
+            self.push(Finding { what: what.to_owned(), subject: subject(&path), ..file });
         }
     }
 

@@ -330,6 +330,11 @@ impl Reader<'_> {
                     }
                     None => word.text("\\"),
                 },
+                // In deeper nestings the parser leaves process substitutions alone.
+                '<' | '>' if rest.starts_with('(') && !word.double => {
+                    self.out.nested.push(Nested::Raw(raw.to_owned()));
+                    word.piece(Piece::Unknown);
+                }
                 '`' => self.out.doubtful = true,
                 '$' if rest.starts_with(['(', '{']) => self.out.doubtful = true,
                 '{' if rest.starts_with('}') => {
