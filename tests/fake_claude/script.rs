@@ -17,6 +17,7 @@ const WORDS: &[&str] = &[
     "api_error",
     "append_transcript",
     "ask_hook",
+    "ask_hooks",
     "ask_permission",
     "busy",
     "commit",

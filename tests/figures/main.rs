@@ -19,6 +19,7 @@ mod appends;
 mod chaos;
 mod figure;
 mod gap;
+mod gate;
 mod launch;
 mod report;
 mod silence;
@@ -45,6 +46,7 @@ const FIGURES: &[Figure] = &[
     Figure { name: "outcome-time", budget: "<= 20 ms", take: transcript::outcome_time },
     Figure { name: "gap-sessions", budget: "<= 50 ms", take: gap::between_sessions },
     Figure { name: "gap-recovery", budget: "<= 50 ms", take: gap::before_a_recovery },
+    Figure { name: "gate-answer", budget: "p99 <= 5 ms", take: gate::answers },
     Figure { name: "stream-rate", budget: ">= 300 MB/s", take: stream::rate },
     Figure { name: "stream-memory", budget: "<= 32 MB", take: stream::memory },
     Figure { name: "stream-small-lines", budget: "none", take: stream::small_lines },

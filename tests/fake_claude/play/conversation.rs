@@ -48,6 +48,8 @@ impl Play {
                 let id = format!("toolu_{}", uuid::Uuid::new_v4().simple());
                 self.hook(a.word(0)?, &a.json(), &id).map(drop)
             }
+            // So many questions one after the other, the commands in turns; what each answer took is recorded.
+            "ask_hooks" => self.ask_hooks(a.number(0)?, &a.json()),
             "ask_permission" => self.ask_permission(a.word(0)?, &a.json()).map(drop),
             "report" => {
                 let mut report = wire::report();
@@ -199,6 +201,25 @@ impl Play {
             }
         }
         Ok(None)
+    }
+
+    fn ask_hooks(&mut self, count: u64, commands: &Value) -> Played {
+        let commands = commands["commands"].as_array().cloned().unwrap_or_default();
+        let callback =
+            self.hooks.callbacks("PreToolUse", Some("Bash")).pop().ok_or("nobody asked to be asked")?;
+        let mut micros = Vec::new();
+        for (number, command) in (0..count).zip(commands.iter().cycle()) {
+            let id = format!("toolu_{number}");
+            let fields = json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": id});
+            let request = json!({"subtype": "hook_callback", "callback_id": callback, "tool_use_id": id,
+                "input": self.hook_input("PreToolUse", &fields)});
+            let asked = std::time::Instant::now();
+            self.ask(&request, "")?;
+            micros.push(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
+        }
+        micros.sort_unstable();
+        self.call.update(|record| record["answers_us"] = json!(micros));
+        Ok(())
     }
 
     pub(super) fn hook_input(&self, event: &str, fields: &Value) -> Value {
