@@ -205,8 +205,11 @@ impl Play {
 
     fn ask_hooks(&mut self, count: u64, commands: &Value) -> Played {
         let commands = commands["commands"].as_array().cloned().unwrap_or_default();
-        let callback =
-            self.hooks.callbacks("PreToolUse", Some("Bash")).pop().ok_or("nobody asked to be asked")?;
+        let callback = self
+            .hooks
+            .callbacks("PreToolUse", Some("Bash"))
+            .pop()
+            .ok_or_else(|| "nobody asked to be asked".to_owned())?;
         let mut micros = Vec::new();
         for (number, command) in (0..count).zip(commands.iter().cycle()) {
             let id = format!("toolu_{number}");
