@@ -240,6 +240,10 @@ pub struct RunArgs {
     #[arg(long, value_name = keys::ALLOW_PEERS.spec.metavar, help = keys::ALLOW_PEERS.help(), help_heading = SAFETY,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub allow_peers: Option<bool>,
+    /// [`keys::ENGINE`].
+    #[arg(long, value_name = keys::ENGINE.spec.metavar, help = keys::ENGINE.help(), help_heading = CLAUDE,
+        value_parser = PossibleValuesParser::new(keys::ENGINE.words()))]
+    pub engine: Option<String>,
     /// [`keys::GATE`].
     #[arg(long, value_name = keys::GATE.spec.metavar, help = keys::GATE.help(), help_heading = SAFETY,
         value_parser = PossibleValuesParser::new(keys::GATE.words()))]

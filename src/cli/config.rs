@@ -170,6 +170,7 @@ fn layer(args: &RunArgs) -> Layer {
     layer.flag(&keys::DRY_RUN, args.dry_run.map(Raw::Flag));
     layer.flag(&keys::ALLOW_NESTED, args.allow_nested.map(Raw::Flag));
     layer.flag(&keys::ALLOW_PEERS, args.allow_peers.map(Raw::Flag));
+    layer.flag(&keys::ENGINE, text(&args.engine));
     layer.flag(&keys::GATE, text(&args.gate));
     layer
 }

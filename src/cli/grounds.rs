@@ -13,8 +13,6 @@ pub(super) fn grounds(settings: &Settings, tree: &Path, environment: &[(OsString
         environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| PathBuf::from(value))
     };
     let policy = settings.safety.gate;
-    let skips = settings.claude.permission_mode == "bypassPermissions"
-        || settings.claude.args.iter().any(|arg| arg.contains("dangerously-skip-permissions"));
     Grounds {
         policy,
         rules: settings.safety.rules.clone(),
@@ -22,9 +20,15 @@ pub(super) fn grounds(settings: &Settings, tree: &Path, environment: &[(OsString
         added: added(&settings.claude.args, tree),
         home: variable("HOME").filter(|home| home.is_absolute()),
         temporary: temporary(variable("TMPDIR")),
-        needs_control: policy == Policy::Strict || (policy == Policy::Guard && skips),
+        needs_control: policy == Policy::Strict || (policy == Policy::Guard && skips_permissions(settings)),
         plans_only: settings.claude.permission_mode == "plan",
     }
+}
+
+/// Whether Claude Code shall not ask before it runs a tool.
+pub(super) fn skips_permissions(settings: &Settings) -> bool {
+    settings.claude.permission_mode == "bypassPermissions"
+        || settings.claude.args.iter().any(|arg| arg.contains("dangerously-skip-permissions"))
 }
 
 /// Folders after `--add-dir`, which takes several.

@@ -16,7 +16,7 @@ use crate::core::recovery::Policy;
 use crate::core::run::{Chain, Inherited, Limits};
 use crate::core::signals::Signals;
 use crate::core::time::Now;
-use crate::driver::{self, Ended, FollowUps, Observer, Setup, clock};
+use crate::driver::{self, Carrier, Ended, FollowUps, Observer, Setup, clock};
 use crate::engine::headless::{Billing, PassThrough};
 use crate::error::exit::{self, Exit, StopSignal};
 use crate::error::{CliError, ErrorKind};
@@ -104,6 +104,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
     if let Some(continued) = &request.continued {
         refuse_used_up(&settings, continued)?;
     }
+    let carrier = carrier(&settings)?;
     let claude = start::find_program(&settings.claude.bin, &request.environment)?;
     let layout = Layout::new(&repo.root);
     layout.prepare().map_err(|error| {
@@ -203,6 +204,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
             settings.claude.bin.clone()
         },
         billing: billing(&settings),
+        engine: carrier,
         pass_through: pass_through(&settings),
         prompt,
         session_command: settings.work.session_command.clone(),
@@ -381,6 +383,21 @@ pub(super) fn limits(settings: &Settings, gate: Grounds) -> Limits {
         reserve: settings.budgets.reserve,
         // Two to ten seconds, so that not everybody asks again in the same one.
         jitter: Duration::from_millis(2000 + u64::from(Uuid::new_v4().as_bytes()[0]) * 8000 / 255),
+    }
+}
+
+/// The engine that was asked for, if this build has it.
+fn carrier(settings: &Settings) -> Result<Carrier, CliError> {
+    match settings.claude.engine {
+        settings::Engine::Headless => Ok(Carrier::Headless),
+        #[cfg(feature = "pty")]
+        settings::Engine::Pty => Ok(Carrier::Pty {
+            triage: settings.claude.triage.clone(),
+            may_bypass: super::grounds::skips_permissions(settings),
+        }),
+        #[cfg(not(feature = "pty"))]
+        settings::Engine::Pty => Err(CliError::usage("this build has no PTY engine")
+            .hinted("install it with `cargo install --path . --features pty`, or leave --engine out")),
     }
 }
 

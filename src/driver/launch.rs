@@ -15,6 +15,8 @@ use crate::core::outcome::Class;
 use crate::core::published::{Purpose, RunEvent};
 use crate::core::session_report;
 use crate::engine::headless::{self, Billing, ChildEnvironment, Invocation, Order, PassThrough, Protocol};
+#[cfg(feature = "pty")]
+use crate::engine::pty;
 use crate::git;
 use crate::journal::raw::RawLog;
 use crate::process::SpawnSpec;
@@ -22,7 +24,7 @@ use crate::prompts::{self, Budget, Context, Kind};
 use crate::state::space::free_bytes;
 use crate::transcript;
 
-use super::{Driver, Setup, clock};
+use super::{Carrier, Driver, Setup, clock};
 
 /// How long `initialize` may stay unanswered before the CLI counts as one that does not know it. Measured: a
 /// whole turn takes 1.5 s (claude-code §1); a cold start on a loaded machine takes a few seconds.
@@ -105,14 +107,17 @@ impl Driver<'_> {
         let setup = self.setup;
         let ChildEnvironment { variables, removed, kept, billing: _ } = environment(setup);
         let protocol = if launch.plain { Protocol::Plain } else { Protocol::Control };
-        let args = headless::argv(&Invocation {
-            session_id: &launch.session_id,
-            resume: launch.resume,
-            protocol,
-            report_schema: Some(session_report::schema()),
-            budget_usd: launch.budget_left_usd,
-            pass_through: &setup.pass_through,
-        });
+        let args = argv(
+            &setup.engine,
+            &Invocation {
+                session_id: &launch.session_id,
+                resume: launch.resume,
+                protocol,
+                report_schema: Some(session_report::schema()),
+                budget_usd: launch.budget_left_usd,
+                pass_through: &setup.pass_through,
+            },
+        );
         self.iteration = launch.iteration;
         self.publish(&RunEvent::TurnStarted {
             session_id: launch.session_id.clone(),
@@ -148,6 +153,38 @@ impl Driver<'_> {
             transcript::expected_path(config_dir, &setup.repo.root, uuid?)
         });
         let stream = setup.run_dir.stream();
+        #[cfg(feature = "pty")]
+        if let Carrier::Pty { triage, may_bypass } = &setup.engine {
+            let Some(transcript) = self.transcript.clone() else {
+                let words =
+                    "nobody knows where its transcript is: HOME and CLAUDE_CONFIG_DIR are not set".to_owned();
+                self.not_launched(attempt, LaunchFailure::Other, words);
+                return;
+            };
+            let order = pty::Order {
+                attempt,
+                spawn: SpawnSpec {
+                    program: setup.claude.clone(),
+                    args,
+                    env: on_a_terminal(variables),
+                    cwd: setup.repo.root.clone(),
+                    cookie: setup.cookie.clone(),
+                },
+                prompt,
+                report_schema: Some(session_report::schema().to_owned()),
+                session_id: launch.session_id.clone(),
+                resume: launch.resume,
+                may_bypass: *may_bypass,
+                transcript,
+                triage: triage.clone(),
+                stdout_log: Box::new(Tee(RawLog::new(&setup.run_dir.stream(), attempt))),
+            };
+            if self.said.session_id != launch.session_id {
+                self.said = Said { session_id: launch.session_id.clone(), ..Said::default() };
+            }
+            self.handle = Some(pty::launch(order, self.attempts.clone(), &self.tasks));
+            return;
+        }
         let order = Order {
             attempt,
             spawn: SpawnSpec {
@@ -301,6 +338,23 @@ impl Said {
         }
         self.texts.push_back(text[..text.floor_char_boundary(Self::BYTES)].to_owned());
     }
+}
+
+/// The arguments of an attempt.
+fn argv(carrier: &Carrier, invocation: &Invocation<'_>) -> Vec<OsString> {
+    match carrier {
+        Carrier::Headless => headless::argv(invocation),
+        #[cfg(feature = "pty")]
+        Carrier::Pty { .. } => pty::argv(invocation),
+    }
+}
+
+/// A program on a terminal wants to know which.
+#[cfg(feature = "pty")]
+fn on_a_terminal(mut variables: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    variables.retain(|(name, _)| name != "TERM" && name != "COLUMNS" && name != "LINES");
+    variables.push(("TERM".into(), "xterm-256color".into()));
+    variables
 }
 
 /// The raw log as the engine sees it: it takes everything and never fails.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::engine::headless::Handle;
+use crate::engine::Handle;
 use crate::transcript;
 
 /// Longest time between two looks at the tools. Shorter than that, a slow disk looks idle.

@@ -39,7 +39,8 @@ use crate::core::run::{Inherited, Limits, Run};
 use crate::core::task::Task;
 use crate::core::time::Now;
 use crate::core::transcript_digest::{Growth, Resumable, TranscriptDigest};
-use crate::engine::headless::{Billing, Handle, PassThrough};
+use crate::engine::Handle;
+use crate::engine::headless::{Billing, PassThrough};
 use crate::git::{self, Repo, Snapshot};
 use crate::journal::autopilot_record::Heal;
 use crate::journal::metrics::{append_session, sessions_length};
@@ -72,6 +73,21 @@ const SUSPEND: Duration = Duration::from_secs(5);
 /// `git status` between two sessions (design §12); a wait in between makes it look again.
 const SNAPSHOT_LIFE: Duration = Duration::from_secs(1);
 
+/// What carries the turns of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carrier {
+    /// `claude -p`.
+    Headless,
+    /// The interactive program in a pseudo-terminal.
+    #[cfg(feature = "pty")]
+    Pty {
+        /// Shell command that says what an unrecognised screen shows.
+        triage: Option<String>,
+        /// The operator asked to skip permissions.
+        may_bypass: bool,
+    },
+}
+
 /// Everything a run needs from its surroundings.
 #[derive(Debug)]
 pub struct Setup {
@@ -101,6 +117,8 @@ pub struct Setup {
     pub claude: PathBuf,
     /// Who pays.
     pub billing: Billing,
+    /// What carries a turn.
+    pub engine: Carrier,
     /// Options passed on to it.
     pub pass_through: PassThrough,
     /// The work, in words.

@@ -43,6 +43,8 @@ mod reaper;
 mod signal;
 mod spawn;
 mod stop;
+#[cfg(feature = "pty")]
+mod terminal;
 mod tree;
 
 #[cfg(any(not(target_os = "linux"), test))]
@@ -70,4 +72,6 @@ pub use stop::{
     FirstStep, Graces, Ladder, Recipient, Sent, StopReport, Survivor, SweepReport, Swept, WhyAlive, stop,
     sweep,
 };
+#[cfg(feature = "pty")]
+pub use terminal::{Terminal, spawn_on_terminal};
 pub use tree::{Activity, Member, Tree};

@@ -261,6 +261,19 @@ pub(super) fn start(
     Ok(Child { inner, id, cookie, exit: None, status_lost: false, stdin, stdout, stderr })
 }
 
+/// A process that was started on a terminal.
+#[cfg(feature = "pty")]
+pub(super) fn adopted(inner: tokio::process::Child, id: ProcessId, cookie: Cookie) -> Child {
+    Child { inner, id, cookie, exit: None, status_lost: false, stdin: None, stdout: None, stderr: None }
+}
+
+/// Why a process of this description could not be started.
+#[cfg(feature = "pty")]
+pub(super) fn explained(error: io::Error, spec: &SpawnSpec) -> SpawnError {
+    let path = spec.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+    explain(error, &spec.program, &spec.cwd, path)
+}
+
 /// One errno stands for several causes, because changing directory and executing fail in the same call: look
 /// again at what is there.
 fn explain(error: io::Error, program: &Path, cwd: &Path, search_path: Option<OsString>) -> SpawnError {

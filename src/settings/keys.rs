@@ -9,12 +9,14 @@ use super::{Billing, Chain, FollowUps, Forge};
 use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
 
+mod engines;
 mod gates;
 
+pub use engines::{ENGINE, TRIAGE_COMMAND};
 pub use gates::{GATE, GATE_ALLOW, GATE_ASK, GATE_DENY};
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 50] = [
+pub static ALL: [&dyn Setting; 52] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -56,6 +58,8 @@ pub static ALL: [&dyn Setting; 50] = [
     &MCP_CONFIG,
     &CLAUDE_ARG,
     &BILLING,
+    &ENGINE,
+    &TRIAGE_COMMAND,
     &DRY_RUN,
     &ALLOW_NESTED,
     &ALLOW_PEERS,

@@ -167,6 +167,15 @@ pub enum PromptSource {
     Stdin,
 }
 
+/// What carries a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// `claude -p` over its stream.
+    Headless,
+    /// The interactive program in a pseudo-terminal.
+    Pty,
+}
+
 /// Whether iterations share a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chain {
@@ -195,6 +204,10 @@ pub struct Claude {
     pub args: Vec<String>,
     /// What of the billing environment the child sees.
     pub billing: Billing,
+    /// What carries a turn.
+    pub engine: Engine,
+    /// Shell command that says what an unrecognised screen shows.
+    pub triage: Option<String>,
 }
 
 /// What of the billing environment the child sees (recovery §7).

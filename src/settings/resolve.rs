@@ -136,6 +136,8 @@ pub fn resolve(
             mcp_config: r.take(&keys::MCP_CONFIG)?,
             args: r.take(&keys::CLAUDE_ARG)?,
             billing: r.take(&keys::BILLING)?,
+            engine: r.take(&keys::ENGINE)?,
+            triage: r.take(&keys::TRIAGE_COMMAND)?,
         },
         safety: Safety {
             dry_run: r.take(&keys::DRY_RUN)?,

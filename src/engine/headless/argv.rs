@@ -52,7 +52,7 @@ pub struct Invocation<'a> {
 
 /// Tools with which a session asks to be woken up later. In print mode nobody wakes it: the turn ends, and what was
 /// to be looked at is not (field-reports B01). A CLI that does not know a name does not mind it.
-const WAKE_UP_TOOLS: [&str; 3] = ["ScheduleWakeup", "CronCreate", "Monitor"];
+pub(in crate::engine) const WAKE_UP_TOOLS: [&str; 3] = ["ScheduleWakeup", "CronCreate", "Monitor"];
 
 /// The arguments, without the program.
 #[must_use]

@@ -18,9 +18,11 @@ mod output;
 mod questions;
 mod session;
 mod stderr;
-mod warden;
+pub(super) mod warden;
 
 pub use argv::{Invocation, PassThrough, Protocol, argv};
 pub use environment::{Billing, ChildEnvironment, child_environment};
 pub use facts::{Translator, summarise};
-pub use session::{Handle, Order, launch};
+pub use session::{Order, launch};
+#[cfg(feature = "pty")]
+pub(super) use {argv::WAKE_UP_TOOLS, session::failed};

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::core::event::{Event, StopStep};
 use crate::core::evidence::{AttemptEnd, LaunchFailure};
-use crate::core::mediation::Answer;
-use crate::process::{self, Activity, SpawnError, SpawnSpec};
+use crate::engine::handle::{Handle, Request};
+use crate::process::{self, SpawnError, SpawnSpec};
 use crate::protocol::control;
 use crate::tasks::{TaskKind, Tasks};
 
@@ -47,51 +47,9 @@ pub struct Order {
     pub stdout_log: Box<dyn Write + Send>,
 }
 
-enum Request {
-    CloseInput,
-    Stop(StopStep),
-    Answer(String, Answer),
-    Activity(oneshot::Sender<Option<Activity>>),
-}
-
-/// A handle on an attempt. Dropping it ends the attempt.
-#[derive(Clone)]
-pub struct Handle {
-    requests: UnboundedSender<Request>,
-}
-
-impl Handle {
-    /// No further prompt will come.
-    pub fn close_input(&self) {
-        self.send(Request::CloseInput);
-    }
-
-    /// Answers a question of the CLI. One that waits no more is passed over.
-    pub fn answer(&self, request_id: String, answer: Answer) {
-        self.send(Request::Answer(request_id, answer));
-    }
-
-    /// End it.
-    pub fn stop(&self, step: StopStep) {
-        self.send(Request::Stop(step));
-    }
-
-    /// CPU time and I/O of the session's tools; `None` once it is over or where it cannot be told.
-    pub async fn activity(&self) -> Option<Activity> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Request::Activity(reply));
-        answer.await.ok().flatten()
-    }
-
-    fn send(&self, request: Request) {
-        // An attempt that is over needs no request; its last event is on the way.
-        drop(self.requests.send(request));
-    }
-}
-
 /// Starts an attempt. Its events go to `events`; the last one is [`Event::AttemptOver`].
 pub fn launch(order: Order, events: mpsc::Sender<Event>, tasks: &Tasks) -> Handle {
-    let (requests, received) = mpsc::unbounded_channel();
+    let (handle, received) = Handle::new();
     let inner = tasks.clone();
     tasks.spawn(TaskKind::Session, async move {
         let attempt = order.attempt;
@@ -99,7 +57,7 @@ pub fn launch(order: Order, events: mpsc::Sender<Event>, tasks: &Tasks) -> Handl
         // Without a receiver the run is over and the end is nobody's business any more.
         drop(events.send(Event::AttemptOver { attempt, end: Box::new(end) }).await);
     });
-    Handle { requests }
+    handle
 }
 
 async fn run(
@@ -372,7 +330,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-fn failed(error: &SpawnError) -> AttemptEnd {
+pub(in crate::engine) fn failed(error: &SpawnError) -> AttemptEnd {
     let kind = match error {
         SpawnError::Missing { .. } | SpawnError::Busy { .. } | SpawnError::SymlinkLoop { .. } => {
             LaunchFailure::ProgramMissing

@@ -21,7 +21,7 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// What the warden can be asked.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(in crate::engine) enum Order {
     /// End the tree.
     Stop(StopStep),
     /// How busy the tools are.
@@ -30,15 +30,15 @@ pub(super) enum Order {
 
 /// How the process ended.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
-    pub(super) exit: Option<Exit>,
-    pub(super) signals: Vec<String>,
-    pub(super) swept: Vec<String>,
-    pub(super) survivors: Vec<String>,
+pub(in crate::engine) struct Ended {
+    pub(in crate::engine) exit: Option<Exit>,
+    pub(in crate::engine) signals: Vec<String>,
+    pub(in crate::engine) swept: Vec<String>,
+    pub(in crate::engine) survivors: Vec<String>,
 }
 
 /// Owns the process until it and all it started are gone.
-pub(super) async fn watch(mut child: Child, mut orders: UnboundedReceiver<Order>) -> Ended {
+pub(in crate::engine) async fn watch(mut child: Child, mut orders: UnboundedReceiver<Order>) -> Ended {
     let mut tree = child.tree();
     let first = loop {
         tokio::select! {

@@ -93,6 +93,8 @@ fn defaults_are_those_of_the_design() {
             mcp_config: Vec::new(),
             args: Vec::new(),
             billing: crate::settings::Billing::Inherit,
+            engine: crate::settings::Engine::Headless,
+            triage: None,
         },
         safety: Safety {
             dry_run: false,

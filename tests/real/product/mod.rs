@@ -9,6 +9,8 @@ mod recovery;
 mod signals;
 mod stuck;
 mod tasks;
+#[cfg(feature = "pty")]
+mod terminal;
 
 use serde_json::Value;
 
