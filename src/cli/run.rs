@@ -390,6 +390,18 @@ pub(super) fn limits(settings: &Settings, gate: Grounds) -> Limits {
 fn carrier(settings: &Settings) -> Result<Carrier, CliError> {
     match settings.claude.engine {
         settings::Engine::Headless => Ok(Carrier::Headless),
+        // It sees only the calls about which Claude Code asks.
+        #[cfg(feature = "pty")]
+        settings::Engine::Pty
+            if settings.safety.gate == crate::core::gate::Policy::Strict
+                || (settings.safety.gate == crate::core::gate::Policy::Guard
+                    && super::grounds::skips_permissions(settings)) =>
+        {
+            Err(CliError::usage("the PTY engine cannot judge calls about which Claude Code does not ask")
+                .hinted(
+                    "take --engine headless, or --gate guard with a permission mode that asks, or --gate off",
+                ))
+        }
         #[cfg(feature = "pty")]
         settings::Engine::Pty => Ok(Carrier::Pty {
             triage: settings.claude.triage.clone(),

@@ -61,11 +61,12 @@ const IMPURE: [&str; 9] = [
 ];
 
 /// Where `select!` may stand: one over the sources of a run, the others over one process each.
-const SELECTS: [&str; 5] = [
+const SELECTS: [&str; 6] = [
     "src/driver/mod.rs",
     "src/driver/signals.rs",
     "src/engine/headless/session.rs",
     "src/engine/headless/warden.rs",
+    "src/engine/pty/session.rs",
     "src/process/capture.rs",
 ];
 

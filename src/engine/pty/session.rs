@@ -265,11 +265,14 @@ impl Session<'_> {
     }
 
     async fn ask(&mut self, id: String, call: Option<super::tail::Pending>) {
+        let call = call.or_else(|| self.tail.call_of_sub_agent(&self.lines()));
+        let sub_agent = call.as_ref().is_some_and(|call| call.sub_agent);
         let doubt = call.is_none().then_some("the dialog does not show a call of the transcript");
         let call = call.unwrap_or_else(|| super::tail::Pending {
             id: String::new(),
             tool: "a dialog".to_owned(),
             input: serde_json::json!({"description": screen::last_lines(&self.lines())}),
+            sub_agent: false,
         });
         self.find(Fact::Asked(Box::new(Asked {
             request_id: id,
@@ -278,7 +281,7 @@ impl Session<'_> {
             input: call.input,
             call: Some(call.id).filter(|id| !id.is_empty()),
             cwd: None,
-            sub_agent: false,
+            sub_agent,
             doubt,
         })))
         .await;

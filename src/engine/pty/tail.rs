@@ -13,7 +13,7 @@ use crate::engine::headless::Translator;
 use crate::protocol::frame::{Frame, LineFramer};
 use crate::protocol::stream;
 
-use super::report;
+use super::{report, screen};
 
 /// Bytes read in one look.
 const CHUNK: u64 = 8 << 20;
@@ -26,6 +26,8 @@ pub(super) struct Pending {
     pub(super) id: String,
     pub(super) tool: String,
     pub(super) input: Value,
+    /// Of a sub-agent.
+    pub(super) sub_agent: bool,
 }
 
 /// How the last turn ended, as far as it did.
@@ -147,6 +149,36 @@ impl Tail {
         }
     }
 
+    /// The call of a sub-agent that the screen shows. Sub-agents have transcripts of their own, in a folder beside.
+    pub(super) fn call_of_sub_agent(&self, lines: &[String]) -> Option<Pending> {
+        let folder = self.path.with_extension("").join("subagents");
+        let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        let mut open: Vec<Pending> = Vec::new();
+        for file in files.filter(|file| file.extension().is_some_and(|end| end == "jsonl")).take(64) {
+            let mut bytes = Vec::new();
+            File::open(&file).ok()?.take(CHUNK).read_to_end(&mut bytes).ok()?;
+            for entry in bytes
+                .split(|byte| *byte == b'\n')
+                .filter_map(|line| serde_json::from_slice::<Value>(line).ok())
+            {
+                for block in entry["message"]["content"].as_array().into_iter().flatten() {
+                    if let Some(id) = block["tool_use_id"].as_str() {
+                        open.retain(|call| call.id != id);
+                    }
+                    if block["type"] == "tool_use" {
+                        open.push(Pending {
+                            id: block["id"].as_str().unwrap_or_default().to_owned(),
+                            tool: block["name"].as_str().unwrap_or_default().to_owned(),
+                            input: block["input"].clone(),
+                            sub_agent: true,
+                        });
+                    }
+                }
+            }
+        }
+        open.into_iter().find(|call| screen::shows(lines, &call.input))
+    }
+
     fn user(&mut self, entry: &Value) {
         let content = &entry["message"]["content"];
         let blocks = content.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -185,6 +217,7 @@ impl Tail {
                     id: block["id"].as_str().unwrap_or_default().to_owned(),
                     tool: block["name"].as_str().unwrap_or_default().to_owned(),
                     input: block["input"].clone(),
+                    sub_agent: false,
                 });
             }
         }

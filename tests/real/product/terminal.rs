@@ -71,6 +71,30 @@ fn a_refused_call_does_not_run_and_the_session_is_told() {
     assert_eq!(night.events_of(&ended, "session_ended")[0]["denials"], 1);
 }
 
+#[test]
+fn the_calls_of_a_sub_agent_are_judged_too() {
+    let night = set_up();
+    let helper = json!({"description": "a helper", "prompt": "Help out", "subagent_type": "general-purpose"});
+    let helps = |request: &crate::stub::Request| request.user_text().contains("Help out");
+    night
+        .stub
+        .when(1, helps, Reply::bash("echo fine > allowed.txt"))
+        .when(2, helps, Reply::text("Helped"))
+        .next(Reply::tool("Agent", &helper))
+        .next(reported("complete"))
+        .next(reported("complete"));
+    let ended = night.run(&ARGUMENTS);
+    assert_eq!(ended.verdict(), json!([0, "max-sessions-reached", null]), "{}", ended.stderr);
+    assert_eq!(night.read("allowed.txt").as_deref(), Some("fine\n"), "{}", ended.stderr);
+    let decided = &night.events_of(&ended, "gate_decided")[0];
+    assert_eq!(
+        json!([decided["decision"], decided["sub_agent"]]),
+        json!(["allow", true]),
+        "{}",
+        ended.stderr
+    );
+}
+
 /// Killed in the middle of a tool, it is resumed under the same id.
 #[test]
 fn a_killed_program_is_resumed() {

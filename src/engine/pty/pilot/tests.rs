@@ -144,6 +144,7 @@ fn a_dialog_is_answered_by_the_judgement_of_its_call() {
         id: "toolu_1".to_owned(),
         tool: "Bash".to_owned(),
         input: serde_json::json!({"command": command}),
+        sub_agent: false,
     };
     for (pending, known, allow, expected) in [
         (vec![call("ls"), call("touch a")], Some("touch a"), true, Act::Enter),
