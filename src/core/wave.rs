@@ -22,7 +22,7 @@ use super::resources::{ResourceVerdict, Tier};
 pub const FRESH: Duration = Duration::from_secs(5);
 
 /// How long a machine has to have been better before the cap rises.
-pub const STEADY: Duration = Duration::from_secs(60);
+pub const STEADY: Duration = Duration::from_mins(1);
 
 /// Tools that start a sub-agent: `Agent` on the wire, `Task` in older versions (claude-code §5).
 pub const AGENT_TOOLS: [&str; 2] = ["Agent", "Task"];

@@ -106,13 +106,18 @@ fn name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default()
 }
 
+/// Of a name in small letters.
+fn ends_with(name: &str, ending: &str) -> bool {
+    name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty())
+}
+
 fn decides_what_is_allowed(path: &Path) -> bool {
     let name = name(path);
     if [".mcp.json", ".claude.json", ".autopilot.toml"].contains(&&*name) {
         return true;
     }
     if has_component(path, ".claude") {
-        let settings = name.starts_with("settings") && name.ends_with(".json");
+        let settings = name.starts_with("settings") && ends_with(&name, ".json");
         return settings || has_component(path, "hooks") || name == ".claude";
     }
     let text = path.to_string_lossy();
@@ -169,7 +174,7 @@ pub(super) fn is_credential(path: &Path) -> bool {
         || name.starts_with("id_rsa")
         || name.contains("private_key")
         || name.contains("private-key")
-        || name.starts_with("service-account") && name.ends_with(".json")
+        || name.starts_with("service-account") && ends_with(&name, ".json")
         || CREDENTIAL_FOLDERS.iter().any(|folder| has_component(path, folder))
         || [".docker/config.json", "gcloud/credentials.db", ".config/gh/hosts.yml", ".cargo/credentials.toml"]
             .iter()

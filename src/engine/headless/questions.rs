@@ -33,12 +33,20 @@ pub(super) enum Incoming {
     Unanswerable,
 }
 
+/// What is asked.
+#[derive(Debug, Clone)]
+enum Kind {
+    /// `PreToolUse`.
+    Hook,
+    /// `can_use_tool`; its answer repeats the input.
+    Prompt(Option<RawJson>),
+}
+
 /// A question that was passed on.
 #[derive(Debug)]
 pub(super) struct Question {
     id: String,
-    /// `can_use_tool`: its answer repeats the input.
-    prompt: Option<Option<RawJson>>,
+    kind: Kind,
 }
 
 /// Reads a request.
@@ -57,7 +65,7 @@ pub(super) fn incoming(request: &ControlRequest) -> Incoming {
                 cwd: hook.cwd.clone(),
                 sub_agent: hook.agent_id.is_some(),
             };
-            Incoming::Ask(Box::new(asked), Question { id, prompt: None })
+            Incoming::Ask(Box::new(asked), Question { id, kind: Kind::Hook })
         }
         // The end of a turn, or a hook that nobody registered: no opinion.
         Request::Hook(_) => Incoming::Reply(control::hook_reply(&id, HookReply::NormalRules)),
@@ -72,7 +80,7 @@ pub(super) fn incoming(request: &ControlRequest) -> Incoming {
                 cwd: None,
                 sub_agent: agent_id.is_some(),
             };
-            Incoming::Ask(Box::new(asked), Question { id, prompt: Some(input.clone()) })
+            Incoming::Ask(Box::new(asked), Question { id, kind: Kind::Prompt(input.clone()) })
         }
         Request::Unknown { .. } => Incoming::Reply(control::refuse(&id, "not supported")),
     }
@@ -96,13 +104,13 @@ fn doubt(tool: Option<&String>, input: Option<&RawJson>, elided: bool) -> Option
 /// The questions that wait.
 #[derive(Debug, Default)]
 pub(super) struct Questions {
-    open: BTreeMap<String, (Option<Option<RawJson>>, Instant)>,
+    open: BTreeMap<String, (Kind, Instant)>,
 }
 
 impl Questions {
     /// A question was passed on.
     pub(super) fn wait(&mut self, question: Question, now: Instant) {
-        self.open.insert(question.id, (question.prompt, now + ANSWER_WITHIN));
+        self.open.insert(question.id, (question.kind, now + ANSWER_WITHIN));
     }
 
     /// The CLI takes a question back.
@@ -112,14 +120,14 @@ impl Questions {
 
     /// The line that answers a question; `None` when it waits no more.
     pub(super) fn answer(&mut self, id: &str, answer: &Answer) -> Option<Vec<u8>> {
-        let (prompt, _) = self.open.remove(id)?;
+        let (kind, _) = self.open.remove(id)?;
         let reason = &answer.reason;
-        Some(match (prompt, answer.decision) {
-            (None, Decision::Allow) => control::hook_reply(id, HookReply::Allow { reason }),
-            (None, Decision::Deny) => control::hook_reply(id, HookReply::Deny { reason }),
-            (None, Decision::Defer) => control::hook_reply(id, HookReply::NormalRules),
-            (Some(Some(input)), Decision::Allow) => control::allow_tool(id, &input),
-            (Some(_), _) => control::deny_tool(id, reason),
+        Some(match (kind, answer.decision) {
+            (Kind::Hook, Decision::Allow) => control::hook_reply(id, HookReply::Allow { reason }),
+            (Kind::Hook, Decision::Deny) => control::hook_reply(id, HookReply::Deny { reason }),
+            (Kind::Hook, Decision::Defer) => control::hook_reply(id, HookReply::NormalRules),
+            (Kind::Prompt(Some(input)), Decision::Allow) => control::allow_tool(id, &input),
+            (Kind::Prompt(_), _) => control::deny_tool(id, reason),
         })
     }
 
@@ -220,25 +228,25 @@ mod tests {
     fn each_question_is_answered_once_and_late_ones_are_refused() {
         let start = Instant::now();
         let mut questions = Questions::default();
-        let wait = |questions: &mut Questions, id: &str, prompt| {
-            questions.wait(Question { id: id.to_owned(), prompt }, start);
+        let wait = |questions: &mut Questions, id: &str, kind| {
+            questions.wait(Question { id: id.to_owned(), kind }, start);
         };
         let said = |line: Vec<u8>| {
             let value: Value = serde_json::from_slice(&line).unwrap();
             value["response"]["response"].clone()
         };
-        let input = || Some(Some(RawJson::from(&json!({"command": "ls"}))));
+        let input = || Kind::Prompt(Some(RawJson::from(&json!({"command": "ls"}))));
         let answer = |decision| Answer { decision, reason: "why".to_owned() };
-        for (prompt, decision, expected) in [
-            (None, Decision::Defer, json!({})),
+        for (kind, decision, expected) in [
+            (Kind::Hook, Decision::Defer, json!({})),
             (
-                None,
+                Kind::Hook,
                 Decision::Deny,
                 json!({"hookSpecificOutput": {"hookEventName": "PreToolUse",
                 "permissionDecision": "deny", "permissionDecisionReason": "why"}}),
             ),
             (
-                None,
+                Kind::Hook,
                 Decision::Allow,
                 json!({"hookSpecificOutput": {"hookEventName": "PreToolUse",
                 "permissionDecision": "allow", "permissionDecisionReason": "why"}}),
@@ -247,14 +255,14 @@ mod tests {
             (input(), Decision::Deny, json!({"behavior": "deny", "message": "why"})),
             // No "as usual" where a person would be asked, and nothing is approved that has no input.
             (input(), Decision::Defer, json!({"behavior": "deny", "message": "why"})),
-            (Some(None), Decision::Allow, json!({"behavior": "deny", "message": "why"})),
+            (Kind::Prompt(None), Decision::Allow, json!({"behavior": "deny", "message": "why"})),
         ] {
-            wait(&mut questions, "q", prompt);
+            wait(&mut questions, "q", kind);
             assert_eq!(said(questions.answer("q", &answer(decision)).unwrap()), expected);
             assert_eq!(questions.answer("q", &answer(Decision::Allow)), None, "answered");
         }
         wait(&mut questions, "late", input());
-        wait(&mut questions, "taken back", None);
+        wait(&mut questions, "taken back", Kind::Hook);
         questions.cancel("taken back");
         assert_eq!(questions.due(), Some(start + ANSWER_WITHIN));
         assert!(questions.overdue(start + ANSWER_WITHIN / 2).is_empty());

@@ -262,7 +262,7 @@ impl Pilot {
                 self.boot_key(seen.now, if yes { Act::Enter } else { Act::Down }, acts);
             }
             Shown::Bypass => {
-                self.give_up(seen, "it asks whether permissions may be skipped, and nobody said so", acts)
+                self.give_up(seen, "it asks whether permissions may be skipped, and nobody said so", acts);
             }
             Shown::Theme => self.boot_key(seen.now, Act::Enter, acts),
             Shown::Survey => self.survey(seen.now, acts),

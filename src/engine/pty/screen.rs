@@ -94,7 +94,7 @@ pub(super) fn shown(lines: &[String]) -> Shown {
     }
     let prompt = last.iter().any(|line| *line == "❯" || *line == ">");
     let footer = last.iter().any(|line| FOOTERS.iter().any(|footer| line.contains(footer)));
-    if (footer && prompt) || (prompt && lines.iter().any(|line| is_done(line))) {
+    if prompt && (footer || lines.iter().any(|line| is_done(line))) {
         return Shown::Ready;
     }
     Shown::Unknown

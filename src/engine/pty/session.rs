@@ -94,7 +94,7 @@ async fn run(
         keyboard: terminal.keyboard,
         warden: warden_orders,
         started: Instant::now(),
-        session_id: order.session_id,
+        id: order.session_id,
         initialised: false,
         found: 0,
         gave_up: None,
@@ -124,7 +124,7 @@ struct Session<'a> {
     keyboard: pty_process::OwnedWritePty,
     warden: UnboundedSender<warden::Order>,
     started: Instant,
-    session_id: String,
+    id: String,
     initialised: bool,
     found: u64,
     gave_up: Option<String>,
@@ -206,7 +206,7 @@ impl Session<'_> {
         if !self.initialised && self.tail.version.is_some() {
             self.initialised = true;
             self.find(Fact::Initialised(Initialised {
-                session_id: Some(self.session_id.clone()),
+                session_id: Some(self.id.clone()),
                 cli_version: self.tail.version.clone(),
                 ..Initialised::default()
             }))
@@ -250,7 +250,7 @@ impl Session<'_> {
                 Act::Ask(id, call) => self.ask(id, call).await,
                 Act::Triage => self.ask_triage().await,
                 Act::Over(end) => {
-                    let result = self.tail.result(&end, &self.session_id);
+                    let result = self.tail.result(&end, &self.id);
                     self.find(Fact::Result(Box::new(result))).await;
                 }
                 Act::GiveUp(why) => self.give_up(why),

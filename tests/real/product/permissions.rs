@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{WORK, commit, work};
-use crate::stub::Reply;
+use crate::stub::{Reply, Request};
 use crate::support::Night;
 
 /// What the gate has no objection to is allowed where the CLI would ask a person: nobody is there.
@@ -41,7 +41,7 @@ fn what_is_dangerous_does_not_run() {
             "{arguments:?}"
         );
         let requests = night.stub.requests();
-        let told = requests.iter().flat_map(|request| request.tool_results()).find(|(_, is_error)| *is_error);
+        let told = requests.iter().flat_map(Request::tool_results).find(|(_, is_error)| *is_error);
         assert!(
             told.expect("a refusal").0.contains("is not allowed in this unattended session"),
             "{arguments:?}"
@@ -63,7 +63,7 @@ fn what_is_dangerous_does_not_run() {
 fn the_calls_of_a_sub_agent_are_judged_too() {
     let night = Night::new();
     let helper = json!({"description": "a helper", "prompt": "Help out", "subagent_type": "general-purpose"});
-    let helps = |request: &crate::stub::Request| request.user_text().contains("Help out");
+    let helps = |request: &Request| request.user_text().contains("Help out");
     night
         .stub
         .when(1, helps, Reply::bash("touch ran.txt; git push --force"))
@@ -119,7 +119,7 @@ fn no_more_sub_agents_than_the_machine_carries() {
     let wave = &night.events_of(&ended, "session_ended")[0]["wave"];
     assert_eq!(wave, &json!({"asked": 2, "started": 1, "denied": 1, "peak": 1}), "{}", ended.stderr);
     let requests = night.stub.requests();
-    let told = requests.iter().flat_map(|request| request.tool_results()).find(|(_, is_error)| *is_error);
+    let told = requests.iter().flat_map(Request::tool_results).find(|(_, is_error)| *is_error);
     assert!(told.expect("a refusal").0.contains("sub-agent"), "{}", ended.stderr);
 }
 

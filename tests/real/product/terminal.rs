@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{TOOL, commit};
-use crate::stub::Reply;
+use crate::stub::{Reply, Request};
 use crate::support::{Night, STEP};
 
 /// An account that has been set up (a fresh one asks the network first), and a folder that nobody has trusted yet.
@@ -65,8 +65,7 @@ fn a_refused_call_does_not_run_and_the_session_is_told() {
     let decided = &night.events_of(&ended, "gate_decided")[0];
     assert_eq!(json!([decided["decision"], decided["what"]]), json!(["deny", "git push --force"]));
     let requests = night.stub.requests();
-    let told =
-        requests.iter().map(|request| request.last_user_text()).find(|text| text.contains("was refused"));
+    let told = requests.iter().map(Request::last_user_text).find(|text| text.contains("was refused"));
     assert!(told.expect("it was told").contains("force"), "{}", ended.stderr);
     assert_eq!(night.events_of(&ended, "session_ended")[0]["denials"], 1);
 }
@@ -75,7 +74,7 @@ fn a_refused_call_does_not_run_and_the_session_is_told() {
 fn the_calls_of_a_sub_agent_are_judged_too() {
     let night = set_up();
     let helper = json!({"description": "a helper", "prompt": "Help out", "subagent_type": "general-purpose"});
-    let helps = |request: &crate::stub::Request| request.user_text().contains("Help out");
+    let helps = |request: &Request| request.user_text().contains("Help out");
     night
         .stub
         .when(1, helps, Reply::bash("echo fine > allowed.txt"))

@@ -186,7 +186,7 @@ impl Walk<'_> {
         }
         let rest = &run.arguments[at.min(run.arguments.len())..];
         if reads_code {
-            let Some(code) = rest.first() else { return None };
+            let code = rest.first()?;
             // A shell in a shell reads the same standard input.
             self.code(code, run, state);
             return self.ran(run);

@@ -172,13 +172,14 @@ impl Walk<'_> {
                 Target::At(path) => (path, false),
                 Target::In { folder, all } => (folder, all),
                 // In a place that is not known, what it is called still tells.
-                Target::Unknown => match value.text() {
-                    Some(text) => (paths::normalise(self.context.tree, std::path::Path::new(&text)), false),
-                    None => {
+                Target::Unknown => {
+                    if let Some(text) = value.text() {
+                        (paths::normalise(self.context.tree, std::path::Path::new(&text)), false)
+                    } else {
                         self.find(line, Weight::Foreign, "what it moves is not known before it runs");
                         continue;
                     }
-                },
+                }
             };
             let zone = paths::zone(&path, self.context);
             match zone {
@@ -190,7 +191,7 @@ impl Walk<'_> {
                         && value.text().is_none() => {}
                 Zone::Git if paths::is_index_lock(&path) => {}
                 Zone::Outside => {
-                    self.find(line, Weight::Refused, "it moves something that lies outside the working tree")
+                    self.find(line, Weight::Refused, "it moves something that lies outside the working tree");
                 }
                 Zone::Root => self.find(line, Weight::Never, "it moves the working tree, or what it lies in"),
                 _ => self.find(line, Weight::Refused, "it moves what is not for sessions to move"),

@@ -24,16 +24,19 @@ use options::Options;
 pub(super) type Objection = Option<(Weight, String)>;
 
 /// A refusal with its reason.
+#[expect(clippy::unnecessary_wraps, reason = "an objection, as every judge returns it")]
 fn refused(reason: &str) -> Objection {
     Some((Weight::Refused, reason.to_owned()))
 }
 
 /// A refusal that only the very command can lift.
+#[expect(clippy::unnecessary_wraps, reason = "an objection, as every judge returns it")]
 fn never(reason: &str) -> Objection {
     Some((Weight::Never, reason.to_owned()))
 }
 
 /// It is not dangerous, but not known to be ordinary either.
+#[expect(clippy::unnecessary_wraps, reason = "an objection, as every judge returns it")]
 fn foreign(reason: &str) -> Objection {
     Some((Weight::Foreign, reason.to_owned()))
 }

@@ -92,7 +92,7 @@ fn verbs(run: &Run<'_>) -> Vec<String> {
     Options(run.arguments).operands().into_iter().map(Value::shown).take(4).collect()
 }
 
-fn verb<'a>(verbs: &'a [String], at: usize) -> &'a str {
+fn verb(verbs: &[String], at: usize) -> &str {
     verbs.get(at).map(String::as_str).unwrap_or_default()
 }
 
@@ -302,12 +302,10 @@ fn system(run: &Run<'_>) -> Objection {
             }
         }
         "at" | "batch" => refused("it changes what the machine runs later"),
-        "loadkeys" | "stty" | "chvt" | "setterm" => None,
         "history" if has(run, &["-c", "-d", "-w"]) => refused("it removes the history of the shell"),
         "env" | "printenv" if run.arguments.is_empty() => {
             foreign("it prints the environment, secrets and all")
         }
-        "printenv" => None,
         "compgen" | "dmesg" | "journalctl"
             if has(run, &["--vacuum-size", "--vacuum-time", "-c", "-C"])
                 || run.arguments.iter().any(|argument| argument.shown().starts_with("--vacuum")) =>
@@ -344,7 +342,7 @@ fn processes(run: &Run<'_>) -> Objection {
                 operands.first().is_some_and(|text| text.starts_with('-') && text.len() > 1 && text != "--");
             let rest = &operands[usize::from(named_signal && operands.len() > 1).min(operands.len())..];
             if rest.iter().any(|text| ["-1", "1", "-0", "0"].contains(&text.as_str()))
-                && !rest.first().is_some_and(|text| text == "-s")
+                && rest.first().is_none_or(|text| text != "-s")
             {
                 return never("it ends every process it may");
             }

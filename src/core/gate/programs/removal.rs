@@ -64,7 +64,6 @@ impl Walk<'_> {
                 None
             }
             "find" | "gfind" | "bfs" => self.find_removes(run, state),
-            "fd" | "fdfind" => None,
             _ => None,
         }
     }

@@ -275,7 +275,7 @@ impl Walk<'_> {
             if run.name == "env"
                 && (name.starts_with("-S")
                     || name.starts_with("--split-string")
-                    || (name.starts_with("-") && !name.starts_with("--") && name.contains('S')))
+                    || (name.starts_with('-') && !name.starts_with("--") && name.contains('S')))
             {
                 let code = if name == "-S"
                     || (name == "--split-string" && !text.contains('='))
@@ -481,7 +481,6 @@ impl Walk<'_> {
             "make" | "gmake" => &["--eval"],
             "cargo" => &["-s", "-x", "--shell"],
             "nix-shell" | "nix" => &["--run", "--command", "-c"],
-            "just" => &["-c", "--command"],
             _ => &["-c", "--command"],
         };
         if run.name == "cargo" {

@@ -171,29 +171,23 @@ impl<'a> Walk<'a> {
             self.find(&excerpt(text), Weight::Never, reason);
             return None;
         }
-        match rable::parse(text, false) {
-            Ok(nodes) => {
-                self.scripts += 1;
-                let mut state = Some(state);
-                if nodes.is_empty()
-                    && !text.lines().all(|line| line.trim().is_empty() || line.trim().starts_with('#'))
-                {
-                    self.find(&excerpt(text), Weight::Never, "it cannot be parsed as a shell command");
-                }
-                for node in &nodes {
-                    let before = state.take().unwrap_or_else(|| self.unknown());
-                    state = self.node(node, before).either();
-                }
-                self.scripts -= 1;
-                state
-            }
-            Err(_) => {
-                let reason =
-                    "it cannot be parsed as a shell command, and what is not understood is not allowed";
-                self.find(&excerpt(text), Weight::Never, reason);
-                None
-            }
+        let Ok(nodes) = rable::parse(text, false) else {
+            let reason = "it cannot be parsed as a shell command, and what is not understood is not allowed";
+            self.find(&excerpt(text), Weight::Never, reason);
+            return None;
+        };
+        let is_remark = |line: &str| line.trim().is_empty() || line.trim().starts_with('#');
+        if nodes.is_empty() && !text.lines().all(is_remark) {
+            self.find(&excerpt(text), Weight::Never, "it cannot be parsed as a shell command");
         }
+        self.scripts += 1;
+        let mut state = Some(state);
+        for node in &nodes {
+            let before = state.take().unwrap_or_else(|| self.unknown());
+            state = self.node(node, before).either();
+        }
+        self.scripts -= 1;
+        state
     }
 
     /// Nothing is known.
@@ -412,7 +406,7 @@ impl<'a> Walk<'a> {
         match &node.kind {
             NodeKind::CondTerm { value, .. } => self.raw(value, state),
             NodeKind::UnaryTest { operand, .. } | NodeKind::CondNot { operand } => {
-                self.condition(operand, state)
+                self.condition(operand, state);
             }
             NodeKind::BinaryTest { left, right, .. }
             | NodeKind::CondAnd { left, right }
@@ -700,15 +694,14 @@ impl<'a> Walk<'a> {
 fn says_nothing(values: &[Value]) -> bool {
     let words: Vec<String> = values.iter().map(Value::shown).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        []
-        | [":" | "true" | "exec", ..]
-        | ["cat", "/dev/null"]
-        | ["echo", "-n"]
-        | ["echo", "-n", ""]
-        | ["printf", ""] => true,
-        _ => false,
-    }
+    matches!(
+        words.as_slice(),
+        [] | [":" | "true" | "exec", ..]
+            | ["cat", "/dev/null"]
+            | ["echo", "-n"]
+            | ["echo", "-n", ""]
+            | ["printf", ""]
+    )
 }
 
 /// A pattern such as `.en*` or `id_r?a` that can match a file of keys.
