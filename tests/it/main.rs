@@ -27,6 +27,8 @@ mod field_reports;
 #[cfg(test)]
 mod fuzz;
 #[cfg(test)]
+mod gate;
+#[cfg(test)]
 mod handover;
 #[cfg(test)]
 mod history;

@@ -156,10 +156,12 @@ fn rule(call: &Call<'_>, context: &Context<'_>, removable: Removable<'_>, prompt
     let whole = whole(call);
     let exactly =
         whole.as_deref().is_some_and(|whole| context.rules.allows_exactly(call.tool, whole, context.mode));
+    let mut objected = false;
     let parts: Vec<Part> = findings
         .into_iter()
         .map(|finding| {
             let (decision, reason) = weigh(&finding, call.tool, context, prompt, exactly);
+            objected |= decision != Decision::Allow && finding.weight > Weight::Nothing;
             Part { what: finding.what, decision, reason }
         })
         .collect();
@@ -170,7 +172,8 @@ fn rule(call: &Call<'_>, context: &Context<'_>, removable: Removable<'_>, prompt
         let reason = format!("`{what}` is not allowed in this unattended session: {}", part.reason);
         return Ruling { decision: Decision::Deny, reason, parts };
     }
-    let all_allowed = !parts.is_empty() && parts.iter().all(|part| part.decision == Decision::Allow);
+    // What changes nothing does not keep what a rule allows from being allowed.
+    let all_allowed = !objected && parts.iter().any(|part| part.decision == Decision::Allow);
     let first = parts.iter().find(|part| part.decision == Decision::Defer).or(parts.first());
     let reason = first.map_or_else(|| "nothing would run".to_owned(), |part| part.reason.clone());
     let decision = if all_allowed || prompt { Decision::Allow } else { Decision::Defer };

@@ -74,7 +74,8 @@ fn d08_nobody_is_there_to_be_asked() {
         }
     }
     // Where the rules of the CLI come first, it is a call denied.
-    let morning = night("init\nask_permission AskUserQuestion {}\ntext \"Then not.\"\nreport\nresult").run();
+    let script = "init\nask_permission AskUserQuestion {}\ntext \"Then not.\"\nreport\nresult";
+    let morning = night(script).set("AUTOPILOT_GATE", "off").run();
     morning.fine().judged(&["denied"]).because("AskUserQuestion");
 }
 

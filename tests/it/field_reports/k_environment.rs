@@ -54,9 +54,10 @@ fn k01_k02_k09_the_cli_refuses_its_surroundings() {
 fn k03_a_work_space_that_is_not_trusted_explains_the_denials() {
     let warning = "Ignoring 20 permissions.allow entries from .claude/settings.json: this workspace has not been trusted";
     let script = format!(
-        "stderr \"{warning}\"\ninit\nask_permission Bash {{\"command\":\"sudo make\"}}\ntext \"I could not.\"\nreport\nresult"
+        "stderr \"{warning}\"\ninit\nask_permission Bash {{\"command\":\"make\"}}\ntext \"I could not.\"\nreport\nresult"
     );
-    let morning = night(&script).run();
+    // The rules of the CLI alone: with the gate on, its prompt would be answered.
+    let morning = night(&script).set("AUTOPILOT_GATE", "off").run();
     morning.fine().judged(&["denied"]).because("Bash");
     assert!(morning.events("warning").iter().any(|event| text(&event["text"]) == warning), "{morning}");
     assert!(morning.run.stderr.contains("Ignoring 20"), "{morning}");

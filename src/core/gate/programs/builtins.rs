@@ -182,6 +182,9 @@ impl Walk<'_> {
                 if run.name == "enable" && super::Options(run.arguments).short('f') {
                     self.find(run.line, Weight::Refused, "it loads code into the shell");
                 }
+                if run.name == "hash" && super::Options(run.arguments).short('p') {
+                    self.find(run.line, Weight::Refused, "it gives a program the name of another one");
+                }
                 if run.name == "bind" {
                     self.find(run.line, Weight::Refused, "it binds a key to something that runs");
                 }

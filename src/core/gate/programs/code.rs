@@ -33,8 +33,13 @@ const INTERPRETERS: [(&str, &[&str]); 17] = [
 ];
 
 /// What such code must not do. In small letters, blanks taken out.
-const DANGERS: [&str; 65] = [
+const DANGERS: [&str; 70] = [
     "rmtree",
+    "rmdir(",
+    ").rm(",
+    "process.binding",
+    "open(\"/etc",
+    "open('/etc",
     "os.remove",
     "os.unlink",
     "os.rmdir",
@@ -131,6 +136,17 @@ impl Walk<'_> {
         match run.name {
             "awk" | "gawk" | "mawk" | "nawk" => awk(run),
             "sed" | "gsed" => self.sed(run, state),
+            "less" | "more" | "man" | "most" => run
+                .arguments
+                .iter()
+                .any(|argument| {
+                    let text = argument.shown();
+                    text.starts_with('+') && text.contains('!')
+                        || run.name == "man"
+                            && ["-P", "--pager"].iter().any(|option| text.starts_with(option))
+                })
+                .then(|| refused("a pager that runs commands cannot be judged"))
+                .flatten(),
             "vim" | "vi" | "nvim" | "ex" | "view" | "emacs" | "ed" => editor(run),
             "iex" | "invoke-expression" | "powershell" | "pwsh" | "cmd" => {
                 never("what it runs cannot be judged; use the shell's own commands")
@@ -342,7 +358,7 @@ fn sed_runs(script: &str) -> bool {
     script.split([';', '\n', '{', '}']).any(|command| {
         let command = command.trim().trim_start_matches(|c: char| c.is_ascii_digit() || ",$!~+ ".contains(c));
         let command = match command.strip_prefix('/') {
-            Some(rest) => rest.rsplit_once('/').map_or("", |(_, after)| after).trim(),
+            Some(rest) => rest.split_once('/').map_or("", |(_, after)| after).trim(),
             None => command,
         };
         if let Some(rest) = command.strip_prefix('s') {

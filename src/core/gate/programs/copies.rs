@@ -41,6 +41,9 @@ impl Walk<'_> {
                     .value_of(&["-t", "--target-directory"])
                     .or_else(|| operands.last().map(|to| (*to).clone()));
                 if let Some(to) = to {
+                    if operands.first().is_some_and(|from| from.shown() == "/dev/null") {
+                        self.emptied(run.line, &to, state);
+                    }
                     self.placed(run.line, &to, state);
                 }
                 None
@@ -221,6 +224,10 @@ impl Walk<'_> {
             && octal.starts_with(['2', '4', '6'])
             || text.contains("+s")
             || text.contains("=s");
+        let nobody = !octal.is_empty() && octal.chars().all(|c| c == '0') || text.chars().all(|c| c == '0');
+        if nobody {
+            return refused("nobody could read it any more");
+        }
         if others_write || set_id || mode.is_uncertain() {
             return refused(
                 "it lets everybody on the machine write or become somebody else; `chmod +x` or 755 is enough",

@@ -312,6 +312,12 @@ impl Walk<'_> {
                 refused("it removes objects that may be the only copy")
             }
             "filter-branch" | "filter-repo" | "fast-import" | "replace" => refused("it rewrites history"),
+            "rm" if options.short('r') && (options.short('f') || options.long("force", 1)) => {
+                refused("it removes a folder with what is not committed in it; without -f git checks")
+            }
+            "read-tree" if options.exactly("--reset") || options.short('u') => {
+                refused("it throws away work that is not committed; `git stash` or `git commit` keeps it")
+            }
             "rm" if (options.short('r'))
                 && operands.iter().any(|value| whole(&value.shown()) || value.is_uncertain()) =>
             {

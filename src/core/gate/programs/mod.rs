@@ -116,7 +116,7 @@ impl Walk<'_> {
         }
         match self.objection(&run, &state) {
             Some((weight, reason)) => self.find(&line, weight, reason),
-            None if wraps => {}
+            None if wraps => self.find(&line, Weight::Nothing, "what it runs is judged by itself"),
             None if outside::changes_nothing(&run) => self.find(&line, Weight::Nothing, "it changes nothing"),
             None => {
                 let (weight, reason) = self.reach(&run, &state);
@@ -132,9 +132,23 @@ impl Walk<'_> {
             self.git(run, state),
             self.copies(run, state),
             self.runs_code(run, state),
+            self.ends_by_name(run),
             outside::objection(run, &self.feed),
         ];
         objections.into_iter().flatten().max_by_key(|(weight, _)| *weight)
+    }
+
+    /// `kill $(pgrep x)`: by name after all.
+    fn ends_by_name(&self, run: &Run<'_>) -> Objection {
+        let names = ["pgrep", "pidof", "killall"];
+        let by_name = run.name == "kill"
+            && run.arguments.iter().any(Value::is_uncertain)
+            && self.found().any(|what| names.iter().any(|name| what.starts_with(name)));
+        if by_name {
+            refused("it ends processes by name, also those of others; end your own by id, with `kill`")
+        } else {
+            None
+        }
     }
 
     /// A program that is called by its path, and lies neither in the tree nor where programs are.

@@ -468,6 +468,27 @@ impl Walk<'_> {
         let Some(at) = texts.iter().position(|text| ["exec", "run"].contains(&text.as_str())) else {
             return false;
         };
+        for (at, text) in texts.iter().enumerate() {
+            let given = text
+                .strip_prefix("--volume=")
+                .or_else(|| text.strip_prefix("-v"))
+                .filter(|rest| !rest.is_empty());
+            let after = ["-v", "--volume"]
+                .contains(&text.as_str())
+                .then(|| texts.get(at + 1).map(String::as_str))
+                .flatten();
+            let Some(host) = given.or(after).and_then(|mount| mount.split_once(':')).map(|(host, _)| host)
+            else {
+                continue;
+            };
+            if host.starts_with(['/', '.', '~']) {
+                self.written(
+                    &format!("{} (mounts {host})", run.line),
+                    &Value::of(format!("{host}/in-the-container")),
+                    state,
+                );
+            }
+        }
         let outer = std::mem::replace(&mut self.elsewhere, true);
         self.anywhere(&run.arguments[at + 1..], state);
         self.elsewhere = outer;
@@ -495,8 +516,15 @@ impl Walk<'_> {
         if ["make", "gmake"].contains(&run.name) {
             for argument in run.arguments {
                 let text = argument.shown();
+                let named = text
+                    .split_once('=')
+                    .filter(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'));
                 if let Some(code) = text.strip_prefix("--eval=").or_else(|| text.strip_prefix("SHELL=")) {
                     self.script(code, state.clone());
+                } else if let Some((_, code)) = named.filter(|(_, value)| value.contains(' ')) {
+                    self.only_dangers(|walk| {
+                        walk.script(code, state.clone());
+                    });
                 }
             }
             if options
@@ -539,13 +567,18 @@ impl Walk<'_> {
     fn runner(&mut self, run: &Run<'_>, state: &State) -> bool {
         let Some((_, verbs)) = RUNNERS.iter().find(|(name, _)| *name == run.name) else { return false };
         let texts: Vec<String> = run.arguments.iter().map(Value::shown).collect();
+        // The verb is the first word that is no option; in front of it an option may have a value.
+        let first = texts.iter().position(|text| !text.starts_with('-')).unwrap_or(texts.len());
         let found = verbs.iter().find_map(|verb| {
             let verb: Vec<&str> = verb.split_whitespace().collect();
             let at = texts.windows(verb.len().max(1)).position(|window| window == verb.as_slice())?;
-            Some(at + verb.len())
+            (at == first || (first > 0 && at <= first + 1)).then_some(at + verb.len())
         });
         let Some(at) = found else { return false };
         let rest = &run.arguments[at.min(run.arguments.len())..];
+        if rest.is_empty() {
+            return false;
+        }
         let skip = rest.iter().position(|word| !word.may_be_option()).unwrap_or(rest.len());
         if skip == 0 {
             self.program(rest, state.clone());

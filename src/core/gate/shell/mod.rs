@@ -9,11 +9,14 @@ use super::finding::{Finding, Subject, Weight};
 use super::{Context, MAX_COMMAND, Removable};
 
 mod state;
+mod substitutions;
+mod targets;
 mod walk;
 mod word;
 
 pub(super) use state::State;
-pub(super) use walk::{Feed, Flow, Target, Walk};
+pub(super) use targets::Target;
+pub(super) use walk::{Feed, Flow, Walk};
 pub(super) use word::{Piece, Value};
 
 /// Stack for parser and walk; a nesting that the parser admits (1,000) fits in half of it, measured without

@@ -12,11 +12,11 @@ use rable::{ListOperator, Node, NodeKind};
 use super::state::State;
 use super::word::{self, Nested, Piece, Value};
 use crate::core::gate::finding::{Finding, Subject, Weight};
-use crate::core::gate::{Context, Removable, files, paths};
+use crate::core::gate::{Context, Removable};
 
 /// Scripts within scripts (`sh -c "sh -c …"`), and nestings of one.
 const MAX_DEPTH: usize = 200;
-const MAX_SCRIPTS: usize = 10;
+pub(super) const MAX_SCRIPTS: usize = 10;
 
 /// Commands that are looked at; one in a loop counts each time it is read.
 const MAX_COMMANDS: usize = 20_000;
@@ -74,17 +74,6 @@ fn join(one: Option<State>, other: Option<State>) -> Option<State> {
     }
 }
 
-/// Where a word points.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::core::gate) enum Target {
-    /// There.
-    At(PathBuf),
-    /// At some of what is in a folder; `all` = the pattern begins with a star.
-    In { folder: PathBuf, all: bool },
-    /// Nobody knows.
-    Unknown,
-}
-
 /// The walk.
 pub(in crate::core::gate) struct Walk<'a> {
     pub(in crate::core::gate) context: &'a Context<'a>,
@@ -100,7 +89,7 @@ pub(in crate::core::gate) struct Walk<'a> {
     /// What is read would run on another machine: no path of this one is meant.
     pub(in crate::core::gate) elsewhere: bool,
     depth: usize,
-    scripts: usize,
+    pub(super) scripts: usize,
     commands: usize,
 }
 
@@ -138,13 +127,22 @@ impl<'a> Walk<'a> {
 
     pub(in crate::core::gate) fn push(&mut self, finding: Finding) {
         // One reason for a part is enough, unless a further one is worse.
-        let is_known = |known: &Finding| known.what == finding.what && known.weight >= finding.weight;
+        let is_known = |known: &Finding| {
+            known.what == finding.what
+                && known.weight >= finding.weight
+                && (known.subject == finding.subject || finding.weight <= Weight::Ordinary)
+        };
         if self.findings.iter().any(is_known) {
             return;
         }
         if self.findings.len() < MAX_FINDINGS || finding.weight >= Weight::Refused {
             self.findings.push(finding);
         }
+    }
+
+    /// What was found so far.
+    pub(in crate::core::gate) fn found(&self) -> impl Iterator<Item = &str> {
+        self.findings.iter().map(|finding| finding.what.as_str())
     }
 
     /// Keeps only what is dangerous of what is found meanwhile.
@@ -197,7 +195,7 @@ impl<'a> Walk<'a> {
         state
     }
 
-    fn node(&mut self, node: &Node, state: State) -> Flow {
+    pub(super) fn node(&mut self, node: &Node, state: State) -> Flow {
         self.commands += 1;
         if self.commands > MAX_COMMANDS || self.depth >= MAX_DEPTH {
             self.find("", Weight::Never, "it is too long or too deeply nested to be judged; run it in parts");
@@ -485,53 +483,6 @@ impl<'a> Walk<'a> {
         self.feed = outer;
     }
 
-    /// Judges the substitutions in text that the parser left alone, wherever they stand: what is quoted counts too.
-    pub(in crate::core::gate) fn raw(&mut self, text: &str, state: &State) {
-        let mut rest = text;
-        while let Some((at, opening)) = next_substitution(rest) {
-            let from = &rest[at..];
-            let end = if opening == '`' {
-                backquoted(from)
-                    .inspect(|(inner, _)| {
-                        self.script(inner, state.clone());
-                    })
-                    .map(|(_, end)| end)
-            } else {
-                self.parenthesised(from, state)
-            };
-            let Some(end) = end else {
-                self.find(&excerpt(from), Weight::Never, "a substitution in it is not understood");
-                return;
-            };
-            rest = &from[end..];
-        }
-    }
-
-    /// Finds the end of a `$(…)` by parsing up to each parenthesis, and judges it.
-    fn parenthesised(&mut self, from: &str, state: &State) -> Option<usize> {
-        if too_much(from.get(..from.len().min(4096)).unwrap_or(from)).is_some() {
-            return None;
-        }
-        for (tried, (close, _)) in from.match_indices(')').enumerate() {
-            if tried >= 40 {
-                return None;
-            }
-            let candidate = format!(": {}", &from[..=close]);
-            if let Ok(nodes) = rable::parse(&candidate, false) {
-                if self.scripts >= MAX_SCRIPTS {
-                    return None;
-                }
-                self.scripts += 1;
-                for node in &nodes {
-                    self.node(node, state.clone());
-                }
-                self.scripts -= 1;
-                return Some(close + 1);
-            }
-        }
-        None
-    }
-
     /// Judges redirections; what comes in at standard input is returned.
     fn redirects(&mut self, redirects: &[Node], state: &State, no_command: bool) -> Option<Feed> {
         let mut feed = None;
@@ -581,113 +532,6 @@ impl<'a> Walk<'a> {
         }
         feed
     }
-
-    /// Where a word points.
-    pub(in crate::core::gate) fn targets(&self, value: &Value, state: &State) -> Vec<Target> {
-        if self.elsewhere {
-            return vec![Target::Unknown];
-        }
-        let beginning = value.beginning();
-        let known = value.text();
-        let absolute = beginning.starts_with('/');
-        let anywhere = BTreeSet::from([PathBuf::from("/")]);
-        let bases = if absolute { &anywhere } else { &state.places };
-        if bases.is_empty() {
-            return vec![Target::Unknown];
-        }
-        if let Some(text) = known {
-            return bases.iter().map(|base| Target::At(paths::normalise(base, Path::new(&text)))).collect();
-        }
-        let shown = value.shown();
-        if value.is_uncertain() || shown.split('/').any(|part| part == "..") && !beginning.contains("../") {
-            return vec![Target::Unknown];
-        }
-        let (folder, rest) = match beginning.rfind('/') {
-            Some(slash) => (&beginning[..=slash], &shown[slash + 1..]),
-            None => ("", shown.as_str()),
-        };
-        if rest.split('/').any(|part| part == "..") {
-            return vec![Target::Unknown];
-        }
-        let first = rest.split('/').next().unwrap_or_default();
-        let all = first.starts_with(['*', '?', '[', '.'])
-            && !first.trim_start_matches(['*', '?', '.']).contains(|c: char| c.is_alphanumeric())
-            || first.starts_with(".*")
-            || first.starts_with('[');
-        bases
-            .iter()
-            .map(|base| Target::In { folder: paths::normalise(base, Path::new(folder)), all })
-            .collect()
-    }
-
-    /// Judges that a program writes a file; rules for the command count.
-    pub(in crate::core::gate) fn written(&mut self, what: &str, value: &Value, state: &State) {
-        self.writes(what, value, state, |_| Subject::Command(what.to_owned()));
-    }
-
-    /// Judges that output is redirected into a file; rules for files count.
-    fn redirected(&mut self, what: &str, value: &Value, state: &State) {
-        self.writes(what, value, state, |path| Subject::Written(path.to_owned()));
-    }
-
-    fn writes(&mut self, what: &str, value: &Value, state: &State, subject: impl Fn(&Path) -> Subject) {
-        for target in self.targets(value, state) {
-            let path = match target {
-                Target::At(path) => path,
-                Target::In { folder, .. } => folder.join("file"),
-                Target::Unknown if self.elsewhere => continue,
-                Target::Unknown => {
-                    let reason = "which file it writes cannot be known before it runs; name the file";
-                    self.find(what, Weight::Refused, reason);
-                    continue;
-                }
-            };
-            let file = files::write(&path, self.context);
-            self.push(Finding { what: what.to_owned(), subject: subject(&path), ..file });
-        }
-    }
-
-    /// Judges that a file is emptied.
-    pub(in crate::core::gate) fn emptied(&mut self, what: &str, value: &Value, state: &State) {
-        for target in self.targets(value, state) {
-            let Target::At(path) = target else { continue };
-            if paths::zone(&path, self.context) == paths::Zone::Tree {
-                let ignored = self.ignored(&path);
-                let (weight, reason) = match ignored {
-                    Some(true) => (Weight::Ordinary, "git ignores the file it empties"),
-                    _ => (
-                        Weight::Refused,
-                        "it empties a file that git may not have; remove it, or write what shall be in it",
-                    ),
-                };
-                self.push(Finding {
-                    what: what.to_owned(),
-                    subject: Subject::Written(path),
-                    weight,
-                    reason: reason.to_owned(),
-                    asks: ignored.is_none(),
-                });
-            }
-        }
-    }
-
-    /// Judges that a file is read: only keys and passwords matter.
-    pub(in crate::core::gate) fn read_file(&mut self, what: &str, value: &Value, state: &State) {
-        let named = |text: &str| paths::is_credential(Path::new(text));
-        let shown = value.shown();
-        let by_target = self.targets(value, state).iter().any(|target| match target {
-            Target::At(path) => paths::is_credential(path),
-            Target::In { folder, .. } => paths::is_credential(folder),
-            Target::Unknown => false,
-        });
-        if by_target || named(&shown) || hides_credential(value) {
-            self.find(
-                what,
-                Weight::Refused,
-                "it touches a file of keys or passwords; that is for the operator",
-            );
-        }
-    }
 }
 
 /// Whether a command prints nothing, so that a file its output goes to is emptied.
@@ -702,21 +546,6 @@ fn says_nothing(values: &[Value]) -> bool {
             | ["echo", "-n", ""]
             | ["printf", ""]
     )
-}
-
-/// A pattern such as `.en*` or `id_r?a` that can match a file of keys.
-fn hides_credential(value: &Value) -> bool {
-    if !value.pieces.iter().any(|piece| matches!(piece, Piece::Glob(_))) {
-        return false;
-    }
-    let shown = value.shown();
-    let last = shown.rsplit('/').next().unwrap_or_default();
-    let literal = last.chars().filter(|c| c.is_alphanumeric()).count();
-    let Ok(pattern) = glob::Pattern::new(last) else { return true };
-    literal > 0
-        && [".env", "id_rsa", "id_ed25519", ".netrc", "credentials", ".npmrc"]
-            .iter()
-            .any(|name| pattern.matches(name))
 }
 
 /// The name and the value of an assignment; `None` = it adds to what is there, or is a list.
@@ -761,45 +590,8 @@ fn texts(node: &Node) -> String {
     }
 }
 
-/// Where the next substitution begins that is not escaped.
-fn next_substitution(text: &str) -> Option<(usize, char)> {
-    let mut escaped = false;
-    let bytes = text.as_bytes();
-    for (at, byte) in bytes.iter().enumerate() {
-        if escaped {
-            escaped = false;
-            continue;
-        }
-        match byte {
-            b'\\' => escaped = true,
-            b'`' => return Some((at, '`')),
-            b'$' | b'<' | b'>' if bytes.get(at + 1) == Some(&b'(') => return Some((at, '(')),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The inside of a backquoted command and where it ends.
-fn backquoted(text: &str) -> Option<(String, usize)> {
-    let mut inner = String::new();
-    let mut chars = text.char_indices().skip(1);
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '`' => return Some((inner, at + 1)),
-            '\\' => match chars.next() {
-                Some((_, next)) if "`$\\".contains(next) => inner.push(next),
-                Some((_, next)) => inner.extend(['\\', next]),
-                None => return None,
-            },
-            _ => inner.push(c),
-        }
-    }
-    None
-}
-
 /// What would cost the parser more than a moment.
-fn too_much(text: &str) -> Option<&'static str> {
+pub(super) fn too_much(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
     let (mut substitutions, mut depth, mut deepest, mut documents) = (0, 0_usize, 0, 0);
     for (at, byte) in bytes.iter().enumerate() {
