@@ -296,6 +296,14 @@ fn words(event: &RunEvent) -> Vec<String> {
             let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
             vec![format!("end: {why}{detail} (exit code {exit_code})")]
         }
+        // What was left to Claude Code's own rules is no decision of ours.
+        RunEvent::GateDecided { tool, what, decision, reason, .. } if decision != "defer" => {
+            vec![format!("gate: {decision} {tool} {what}"), format!("  {reason}")]
+        }
+        RunEvent::CapChanged { cap, tier, why } => {
+            let why = why.as_deref().map(|why| format!(", decided by {why}")).unwrap_or_default();
+            vec![format!("resources: {tier}, at most {cap} sub-agents at once from here on{why}")]
+        }
         _ => Vec::new(),
     }
 }

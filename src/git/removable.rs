@@ -39,13 +39,11 @@ async fn is_removable(root: &Path, path: &Path) -> bool {
         }
     }
     let Some(text) = path.to_str() else { return false };
-    // A folder counts as ignored also when some of its files are tracked, so both are asked.
-    let ignored = git(root, &["check-ignore", "--quiet", "--", text]).await;
-    if !ignored.is_ok_and(|output| output.success()) {
-        return false;
-    }
-    let tracked = git(root, &["ls-files", "--", text]).await;
-    tracked.is_ok_and(|output| output.success() && output.stdout.is_empty())
+    // A folder counts as ignored also when some of its files are tracked, so both are asked; at once, for a tool waits.
+    let (ignoring, listing) = (["check-ignore", "--quiet", "--", text], ["ls-files", "--", text]);
+    let (ignored, tracked) = tokio::join!(git(root, &ignoring), git(root, &listing));
+    ignored.is_ok_and(|output| output.success())
+        && tracked.is_ok_and(|output| output.success() && output.stdout.is_empty())
 }
 
 /// Whether it or a folder right below it is the top of a working tree.

@@ -46,6 +46,8 @@ fn whatever_is_asked_is_decided_and_told() {
     );
     assert_eq!(said, ["as usual", "deny", "deny", "deny", "deny", "deny", "deny", "deny", "as usual"]);
     assert_eq!(decisions(&env).len(), 9, "each is told");
+    let explained = env.autopilot(&["explain"]);
+    assert!(explained.stdout.contains("gate: deny Bash git push --force"), "{explained}");
 }
 
 /// What git ignores is asked of git.

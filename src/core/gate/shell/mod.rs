@@ -3,6 +3,7 @@
 //! The grammar is bash's, read by `rable`; words are read in [`word`], what is known at each point of the script in
 //! [`state`], and [`walk`] goes through it in the order in which it would run.
 
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 
 use super::finding::{Finding, Subject, Weight};
@@ -48,9 +49,27 @@ pub(super) fn findings(
     if command.contains('\0') {
         return refused("it holds a NUL character");
     }
-    stacker::grow(STACK, || {
+    let found = looked_at(|| {
         let mut walk = Walk::new(context, removable);
         walk.script(command, State::new(context));
         walk.done()
-    })
+    });
+    found.unwrap_or_else(|| refused("it could not be judged, and what is not judged is not allowed"))
+}
+
+/// Looks with room on the stack. `None` = the look broke down: a mistake of the parser or of ours must neither allow a
+/// call nor end the run.
+fn looked_at<T>(look: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| stacker::grow(STACK, look))).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::looked_at;
+
+    #[test]
+    fn a_look_that_breaks_down_says_nothing() {
+        assert_eq!(looked_at(|| 1), Some(1));
+        assert_eq!(looked_at(|| -> i32 { panic!("on purpose") }), None);
+    }
 }
