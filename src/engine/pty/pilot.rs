@@ -96,6 +96,8 @@ pub(super) struct Pilot {
     surveys: u32,
     /// The question that waits for its answer, and since when.
     asking: Option<(String, Duration)>,
+    /// The screen whose dialog was answered last, and with which key: it may take a while to go.
+    answered: Option<(Vec<String>, Act)>,
     asked: u32,
     refusals: u32,
     leave: bool,
@@ -123,6 +125,7 @@ impl Pilot {
             menus: 0,
             surveys: 0,
             asking: None,
+            answered: None,
             asked: 0,
             refusals: 0,
             leave: false,
@@ -196,8 +199,10 @@ impl Pilot {
         // Only the plain yes: the others allow more than was judged.
         let plain_yes = screen::highlighted(lines).as_deref() == Some("Yes");
         if allow && plain_yes && screen::shown(lines) == Shown::Permission {
+            self.answered = Some((lines.to_vec(), Act::Enter));
             return vec![Act::Enter];
         }
+        self.answered = Some((lines.to_vec(), Act::Escape));
         self.refusals += 1;
         self.texts.push_back(format!(
             "A tool call was refused, not by a person: {reason}. Do not try it again; go on with the task without it."
@@ -345,6 +350,14 @@ impl Pilot {
             return;
         }
         match shown {
+            Shown::Permission if self.answered.as_ref().is_some_and(|(lines, _)| *lines == seen.lines) => {
+                // The key was swallowed, or the program is slow: it is no new question.
+                if self.last_key.is_none_or(|last| seen.now.saturating_sub(last) >= t::SUBMIT_WITHIN)
+                    && let Some((_, act)) = self.answered.clone()
+                {
+                    self.key(seen.now, act, acts);
+                }
+            }
             Shown::Permission => {
                 self.asked += 1;
                 let id = format!("dialog-{}", self.asked);

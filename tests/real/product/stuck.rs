@@ -97,18 +97,24 @@ fn in_the_end_a_person_is_told() {
     assert!(ended.stderr.contains(WHY), "{}", ended.stderr);
 }
 
-/// The CLI says of each denied call twice that it was denied: it counts once.
+/// The CLI says of each denied call twice that it was denied, by its own rules or by ours: it counts once.
 #[test]
 fn denied_calls_are_a_circle() {
-    let night = Night::new();
-    works_once_it_reads(&night, "5 tool calls were denied");
-    night.stub.always(commit("never"));
-    let ended = night.run(&[super::WORK[0], "--max-sessions=1", "--no-progress"]);
-    assert_eq!(ended.record()["exit_code"], 0, "{}", ended.stderr);
-    assert_eq!(ended.heals(), [("stuck".to_owned(), "interrupted, then a different prompt".to_owned())]);
-    let requests = night.stub.requests();
-    let nudge = requests.iter().position(|request| request.user_text().contains("5 tool calls were denied"));
-    assert!(nudge.is_some_and(|before| before >= 5), "one request for each of five calls: {nudge:?}");
+    for (gate, call) in [("--gate=off", commit("never")), ("--gate=guard", Reply::bash("sudo true"))] {
+        let night = Night::new();
+        works_once_it_reads(&night, "5 tool calls were denied");
+        night.stub.always(call);
+        let ended = night.run(&[super::WORK[0], gate, "--max-sessions=1", "--no-progress"]);
+        assert_eq!(ended.record()["exit_code"], 0, "{}", ended.stderr);
+        assert_eq!(ended.heals(), [("stuck".to_owned(), "interrupted, then a different prompt".to_owned())]);
+        let requests = night.stub.requests();
+        let nudge =
+            requests.iter().position(|request| request.user_text().contains("5 tool calls were denied"));
+        assert!(
+            nudge.is_some_and(|before| before >= 5),
+            "{gate}: one request for each of five calls: {nudge:?}"
+        );
+    }
 }
 
 #[test]

@@ -181,6 +181,28 @@ fn a_dialog_is_answered_by_the_judgement_of_its_call() {
 }
 
 #[test]
+fn a_dialog_that_stays_is_no_new_question() {
+    for (allow, key) in [(true, Act::Enter), (false, Act::Escape)] {
+        let mut world = World::in_turn();
+        world.screen = ASKS.to_owned();
+        world.pending = vec![Pending {
+            id: "toolu_1".to_owned(),
+            tool: "Bash".to_owned(),
+            input: serde_json::json!({"command": "touch a"}),
+            sub_agent: false,
+        }];
+        let acts = world.until(0.5);
+        let [Act::Ask(id, _)] = acts.as_slice() else { panic!("{acts:?}") };
+        let lines = world.lines();
+        assert_eq!(world.pilot.answered(world.now, id, &lines, allow, "x"), [key.clone()]);
+        assert_eq!(world.until(3.5), [], "it is given time");
+        assert_eq!(world.until(1.0), [key], "and the key again");
+        world.screen = ASKS.replace("touch a", "touch a again");
+        assert!(matches!(world.until(2.0).as_slice(), [Act::Ask(..)]), "another one");
+    }
+}
+
+#[test]
 fn who_was_refused_is_told_why() {
     let mut world = World::in_turn();
     world.screen = ASKS.to_owned();
