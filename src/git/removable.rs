@@ -25,7 +25,9 @@ async fn is_removable(root: &Path, path: &Path) -> bool {
     if !parent.starts_with(&real_root) {
         return false;
     }
+    let mut exists = false;
     if let Ok(metadata) = path.symlink_metadata() {
+        exists = true;
         if metadata.is_file() {
             return true;
         }
@@ -39,11 +41,16 @@ async fn is_removable(root: &Path, path: &Path) -> bool {
         }
     }
     let Some(text) = path.to_str() else { return false };
-    // A folder counts as ignored also when some of its files are tracked, so both are asked; at once, for a tool waits.
-    let (ignoring, listing) = (["check-ignore", "--quiet", "--", text], ["ls-files", "--", text]);
-    let (ignored, tracked) = tokio::join!(git(root, &ignoring), git(root, &listing));
-    ignored.is_ok_and(|output| output.success())
-        && tracked.is_ok_and(|output| output.success() && output.stdout.is_empty())
+    // A tool waits for the answer: the second question is asked only where it matters.
+    let ignored = git(root, &["check-ignore", "--quiet", "--", text]).await;
+    if !ignored.is_ok_and(|output| output.success()) {
+        return false;
+    }
+    // A folder counts as ignored also when some of its files are tracked. What is not there holds none.
+    !exists
+        || git(root, &["ls-files", "--", text])
+            .await
+            .is_ok_and(|output| output.success() && output.stdout.is_empty())
 }
 
 /// Whether it or a folder right below it is the top of a working tree.
