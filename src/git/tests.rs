@@ -419,3 +419,38 @@ async fn the_state_in_words() {
         assert!(words.contains(part), "{part}: {words}");
     }
 }
+
+#[tokio::test]
+async fn what_may_be_removed_without_a_loss() {
+    let lab = Lab::committed();
+    lab.put("repo/.gitignore", "target\nmixed\nout*\n");
+    lab.put("repo/target/debug/app", "built");
+    lab.put("repo/mixed/kept", "tracked all the same");
+    lab.put("repo/src/main.rs", "source");
+    lab.git("repo", &["add", "--force", "mixed/kept"]);
+    lab.commit("more");
+    lab.put("elsewhere/file", "not ours");
+    std::os::unix::fs::symlink(lab.dir.join("elsewhere"), lab.dir.join("repo/out")).unwrap();
+    lab.git(".", &["init", "-q", "repo/target/nested"]);
+    lab.put("repo/outer/built", "built");
+    let root = lab.dir.join("repo");
+    for (path, expected) in [
+        ("target/debug", true),
+        ("target", false), // a repository of its own is in it
+        ("target/nested", false),
+        ("mixed", false),
+        ("src", false),
+        ("src/main.rs", true), // one file
+        ("outer", true),
+        ("out", false), // a link that leads out
+        ("out/x", false),
+        ("out-that-is-not-there", true),
+        ("not-there", false),
+        ("../elsewhere", false),
+        ("", false),
+    ] {
+        let path = root.join(path);
+        let answers = removable(&root, std::slice::from_ref(&path)).await;
+        assert_eq!(answers[&path], expected, "{}", path.display());
+    }
+}
