@@ -194,7 +194,7 @@ fn a_dialog_that_stays_is_no_new_question() {
         let acts = world.until(0.5);
         let [Act::Ask(id, _)] = acts.as_slice() else { panic!("{acts:?}") };
         let lines = world.lines();
-        assert_eq!(world.pilot.answered(world.now, id, &lines, allow, "x"), [key.clone()]);
+        assert_eq!(world.pilot.answered(world.now, id, &lines, allow, "x"), std::slice::from_ref(&key));
         assert_eq!(world.until(3.5), [], "it is given time");
         assert_eq!(world.until(1.0), [key], "and the key again");
         world.screen = ASKS.replace("touch a", "touch a again");
