@@ -25,9 +25,7 @@ async fn is_removable(root: &Path, path: &Path) -> bool {
     if !parent.starts_with(&real_root) {
         return false;
     }
-    let mut exists = false;
     if let Ok(metadata) = path.symlink_metadata() {
-        exists = true;
         if metadata.is_file() {
             return true;
         }
@@ -41,16 +39,9 @@ async fn is_removable(root: &Path, path: &Path) -> bool {
         }
     }
     let Some(text) = path.to_str() else { return false };
-    // A tool waits for the answer: the second question is asked only where it matters.
-    let ignored = git(root, &["check-ignore", "--quiet", "--", text]).await;
-    if !ignored.is_ok_and(|output| output.success()) {
-        return false;
-    }
-    // A folder counts as ignored also when some of its files are tracked. What is not there holds none.
-    !exists
-        || git(root, &["ls-files", "--", text])
-            .await
-            .is_ok_and(|output| output.success() && output.stdout.is_empty())
+    // One process, because a tool waits for the answer. Asked with the index, as here, git does not call a folder ignored
+    // when it tracks a file in it.
+    git(root, &["check-ignore", "--quiet", "--", text]).await.is_ok_and(|output| output.success())
 }
 
 /// Whether it or a folder right below it is the top of a working tree.
