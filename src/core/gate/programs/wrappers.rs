@@ -527,10 +527,9 @@ impl Walk<'_> {
                     });
                 }
             }
-            if options
-                .value_of(&["-f", "--file", "--makefile"])
-                .is_some_and(|file| ["-", "/dev/stdin", "/dev/fd/63"].contains(&file.shown().as_str()))
-            {
+            if options.value_of(&["-f", "--file", "--makefile"]).map(|file| file.shown()).is_some_and(
+                |file| ["-", "/dev/stdin"].contains(&file.as_str()) || file.starts_with("/dev/fd/"),
+            ) {
                 self.find(
                     run.line,
                     Weight::Refused,

@@ -330,10 +330,10 @@ impl Reader<'_> {
                     }
                     None => word.text("\\"),
                 },
-                // In deeper nestings the parser leaves process substitutions alone.
+                // In deeper nestings the parser leaves process substitutions alone; their text stays behind the name.
                 '<' | '>' if rest.starts_with('(') && !word.double => {
                     self.out.nested.push(Nested::Raw(raw.to_owned()));
-                    word.piece(Piece::Unknown);
+                    word.text("/dev/fd/63");
                 }
                 '`' => self.out.doubtful = true,
                 '$' if rest.starts_with(['(', '{']) => self.out.doubtful = true,
