@@ -288,6 +288,7 @@ fn nothing_hangs_or_breaks_the_judge() {
         nested("${a:-", "}", 300) + "$(rm -rf /",
         "cat <<E\nx\nE\n".repeat(5_000),
         "'".to_owned(),
+        "a &&".to_owned(),
         "\"$(".repeat(60_000 / 3),
         nested("sh -c 'sh -c \"", "\"'", 30),
         format!("{}rm -rf src", "true && ".repeat(10_000)),
