@@ -2,6 +2,10 @@
 //!
 //! The grammar is bash's, read by `rable`; words are read in [`word`], what is known at each point of the script in
 //! [`state`], and [`walk`] goes through it in the order in which it would run.
+//!
+//! Why this parser: held against `bash -n` on 466 shell scripts of a Linux installation and the 1,566 commands of
+//! `fixtures/gate`, rable 0.2.2 refused none that bash takes and took one that bash refuses (`<<`, which the walk
+//! denies); tree-sitter-bash 0.25 refused 34 and took 3, brush-parser 0.3 refused 6 and took 1.
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
