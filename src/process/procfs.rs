@@ -52,28 +52,63 @@ pub(super) fn carries_name(pid: u32, name: &[u8]) -> Carries {
 }
 
 fn carries(pid: u32, wanted: impl Fn(&[u8]) -> bool) -> Carries {
-    let mut block = Vec::new();
-    let read = File::open(format!("/proc/{pid}/environ"))
-        .and_then(|file| file.take(LONGEST_ENVIRONMENT).read_to_end(&mut block));
-    match read {
-        Ok(0) if is_between_programs(pid) => Carries::NotYet,
-        Ok(_) if block.split(|byte| *byte == 0).any(wanted) => Carries::Yes,
-        Ok(_) => Carries::No,
+    let judge = |block: &[u8]| {
+        if block.split(|byte| *byte == 0).any(&wanted) { Carries::Yes } else { Carries::No }
+    };
+    match environment(pid) {
+        Ok(block) if block.is_empty() => match why_empty(pid) {
+            WhyEmpty::BetweenPrograms => Carries::NotYet,
+            WhyEmpty::Ended => Carries::Unknown,
+            WhyEmpty::NoneGiven => Carries::No,
+            // It was between two programs when it was read, and is no more. What is called a stranger now
+            // would be one for good, so ask the new program.
+            WhyEmpty::HasOne => environment(pid).map_or(Carries::Unknown, |block| judge(&block)),
+        },
+        Ok(block) => judge(&block),
         // Somebody else's.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Carries::No,
         Err(_) => Carries::Unknown,
     }
 }
 
-/// An empty environment is that of a kernel thread, a zombie, a program that was given none, or of a process
-/// in the middle of `exec`, whose new environment has no place in memory yet.
-fn is_between_programs(pid: u32) -> bool {
+fn environment(pid: u32) -> io::Result<Vec<u8>> {
+    let mut block = Vec::new();
+    File::open(format!("/proc/{pid}/environ"))?.take(LONGEST_ENVIRONMENT).read_to_end(&mut block)?;
+    Ok(block)
+}
+
+/// What an environment of no bytes means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WhyEmpty {
+    /// The process is in the middle of `exec`: its new environment has no place in memory yet.
+    BetweenPrograms,
+    /// It has a place that is not empty: it was in the middle of `exec` a moment ago.
+    HasOne,
+    /// A kernel thread, or a program that was given no environment.
+    NoneGiven,
+    /// It is dead or gone.
+    Ended,
+}
+
+fn why_empty(pid: u32) -> WhyEmpty {
+    fs::read(format!("/proc/{pid}/stat")).map_or(WhyEmpty::Ended, |line| why_empty_in(&line))
+}
+
+/// The same, from the line of `/proc/<pid>/stat`.
+fn why_empty_in(line: &[u8]) -> WhyEmpty {
     const KERNEL_THREAD: u64 = 0x0020_0000;
-    let Ok(line) = fs::read(format!("/proc/{pid}/stat")) else { return false };
-    let Some((_, fields)) = split_stat(&line) else { return false };
+    let Some((_, fields)) = split_stat(line) else { return WhyEmpty::Ended };
+    // Numbered as in proc(5): 9 flags, 50 env_start, 51 env_end.
     let number = |at: usize| fields.get(at - 3).and_then(|text| text.parse::<u64>().ok());
-    let dead = matches!(fields.first().copied(), Some("Z" | "X" | "x"));
-    !dead && number(9).is_some_and(|flags| flags & KERNEL_THREAD == 0) && number(51) == Some(0)
+    if matches!(fields.first().copied(), Some("Z" | "X" | "x")) {
+        return WhyEmpty::Ended;
+    }
+    match (number(9), number(50), number(51)) {
+        (Some(flags), ..) if flags & KERNEL_THREAD != 0 => WhyEmpty::NoneGiven,
+        (Some(_), Some(_), Some(0)) => WhyEmpty::BetweenPrograms,
+        (Some(_), Some(start), Some(end)) if start != end => WhyEmpty::HasOne,
+        _ => WhyEmpty::NoneGiven,
+    }
 }
 
 /// Bytes read and written by the process and the children it has waited for, pipes and sockets included. 0
@@ -198,6 +233,27 @@ mod tests {
         wait_until("it sleeps", || process(pid).is_some_and(|process| process.comm == "sleep")).await;
         wait_until("it has a place for its environment", || carries_name(pid, b"PATH") == Carries::No).await;
         // kthreadd, where this pid namespace shows it.
-        assert!(process(2).is_none_or(|thread| thread.comm != "kthreadd" || !is_between_programs(2)));
+        assert!(
+            process(2)
+                .is_none_or(|thread| thread.comm != "kthreadd" || why_empty(2) == WhyEmpty::NoneGiven)
+        );
+    }
+
+    #[test]
+    fn an_environment_of_no_bytes_has_four_reasons() {
+        let line = |state: &str, flags: u64, start: u64, end: u64| {
+            let before_flags = format!("7 (a (b) c) {state} 5 6 4 0 -1 {flags}");
+            let between = "0 ".repeat(40);
+            format!("{before_flags} {between}{start} {end} 0")
+        };
+        let check = |text: &str, expected: WhyEmpty| {
+            assert_eq!(why_empty_in(text.as_bytes()), expected, "{text}");
+        };
+        check(&line("R", 0x40_0000, 0, 0), WhyEmpty::BetweenPrograms);
+        check(&line("R", 0x40_0000, 4096, 5000), WhyEmpty::HasOne);
+        check(&line("S", 0x40_0000, 4096, 4096), WhyEmpty::NoneGiven);
+        check(&line("S", 0x20_8040, 0, 0), WhyEmpty::NoneGiven);
+        check(&line("Z", 0x40_0004, 0, 0), WhyEmpty::Ended);
+        check("", WhyEmpty::Ended);
     }
 }

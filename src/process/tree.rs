@@ -30,7 +30,7 @@ pub struct Tree {
     strangers: HashSet<ProcessId>,
     /// Counters of members that have ended, as last seen.
     ended: Activity,
-    /// Whether every environment that mattered could be judged at the last look.
+    /// Whether the last look was conclusive.
     settled: bool,
     /// Whether unknown orphans that were re-parented to us are members.
     adopts: bool,
@@ -136,7 +136,11 @@ impl Tree {
         let evidence =
             Evidence { known: &self.known, founders: &self.founders, proven: &proven, protected: &protected };
         let members = membership::members(&snapshot, &evidence);
-        reaper::reap(&snapshot);
+        // The list of processes is older than what is read of each: one that ended in between may have forked,
+        // and its child is not in this snapshot.
+        if reaper::reap(&snapshot) > 0 {
+            self.settled = false;
+        }
         self.remember(snapshot, &members);
         Ok(())
     }
@@ -238,7 +242,8 @@ impl Tree {
     }
 
     /// Whether the last look was conclusive. It is not while some process is in the middle of `exec`, which a
-    /// large program takes milliseconds for: its environment cannot be read then.
+    /// large program takes milliseconds for: its environment cannot be read then. Nor is it after a look that
+    /// reaped somebody, who may have forked while we were looking.
     pub(super) fn settled(&self) -> bool {
         self.settled
     }
