@@ -37,6 +37,7 @@
 //! - [`driver`]: the only `select!` over all sources.
 //! - [`settings`], [`prompts`], [`report`], [`ui`], [`error`]: configuration with origins, prompt templates,
 //!   summaries, what people see, exit codes.
+//! - [`notify`]: tells people elsewhere, by programs of the system; cannot touch a run.
 //! - [`demo`]: a scripted agent that plays the CLI. [`cli`]: the commands.
 //!
 //! # Architecture invariants
@@ -76,6 +77,7 @@ pub mod driver;
 pub mod settings;
 pub mod prompts;
 pub mod report;
+pub mod notify;
 pub mod ui;
 pub mod error;
 pub mod demo;

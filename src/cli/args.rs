@@ -20,10 +20,12 @@ use crate::settings::keys;
 
 mod looking;
 
-use looking::{EXPLAIN_HELP, GATE_HELP, HISTORY_HELP, LOGS_HELP, REPORT_HELP, STATUS_HELP, STOP_HELP};
+use looking::{
+    EXPLAIN_HELP, GATE_HELP, HISTORY_HELP, LOGS_HELP, NOTIFY_HELP, REPORT_HELP, STATUS_HELP, STOP_HELP,
+};
 pub use looking::{
-    ExplainArgs, GateCommand, GateExplainArgs, HistoryArgs, HistoryCommand, LogsArgs, ReportArgs,
-    ReportFormat, StopArgs,
+    ExplainArgs, GateCommand, GateExplainArgs, HistoryArgs, HistoryCommand, LogsArgs, NotifyCommand,
+    NotifyTestArgs, ReportArgs, ReportFormat, StopArgs,
 };
 
 const BUDGETS: &str = Group::Budgets.title();
@@ -288,6 +290,13 @@ pub enum Command {
         /// What to do.
         #[command(subcommand)]
         command: GateCommand,
+    },
+    /// See whether notifications arrive
+    #[command(after_long_help = NOTIFY_HELP)]
+    Notify {
+        /// What to do.
+        #[command(subcommand)]
+        command: NotifyCommand,
     },
     /// Check claude, git, the configuration and this machine
     Doctor,

@@ -83,7 +83,10 @@ fn load_with(
 pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
     let mut layer = layer(&cli.run);
     let (name, own) = match &cli.command {
-        None | Some(Command::Doctor | Command::Config { .. } | Command::Gate { .. }) => return Ok(layer),
+        None
+        | Some(Command::Doctor | Command::Config { .. } | Command::Gate { .. } | Command::Notify { .. }) => {
+            return Ok(layer);
+        }
         Some(Command::Run(run) | Command::Verdict(run)) => {
             layer.overlay(self::layer(run));
             return Ok(layer);

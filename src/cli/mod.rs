@@ -15,6 +15,7 @@ mod history;
 mod logs;
 pub mod man;
 mod next_steps;
+mod notify;
 mod outlook;
 mod plan;
 mod remains;
@@ -39,7 +40,7 @@ use crate::error::exit::Exit;
 use crate::error::{CliError, ErrorKind};
 use crate::ui::printer::{Level, Options, Printer, Surroundings};
 
-use args::{Cli, Command, ConfigCommand, GateCommand};
+use args::{Cli, Command, ConfigCommand, GateCommand, NotifyCommand};
 
 /// The whole program: what `main` calls.
 #[must_use]
@@ -104,6 +105,7 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             | Command::Explain(_)
             | Command::Gate { .. }
             | Command::Verdict(_)
+            | Command::Notify { .. }
             | Command::Doctor
             | Command::Config { .. }
             | Command::Demo,
@@ -130,6 +132,9 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             Some(Command::Explain(which)) => explain::explain(&directory, which, json, printer).await,
             Some(Command::Gate { command: GateCommand::Explain(what) }) => {
                 gate::explain(&directory, what, &flags, json, printer).await
+            }
+            Some(Command::Notify { command: NotifyCommand::Test(what) }) => {
+                notify::test(&directory, what, &flags, json, printer).await
             }
             Some(Command::Verdict(_)) => {
                 let environment: Vec<_> = std::env::vars_os().collect();

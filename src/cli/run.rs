@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::core::autonomy::Autonomy;
 use crate::core::mediation::Grounds;
+use crate::core::notice::Target;
 use crate::core::outcome::Class;
 use crate::core::published::RunEvent;
 use crate::core::recovery::Policy;
@@ -20,7 +21,7 @@ use crate::driver::{self, Carrier, Ended, FollowUps, Observer, Setup, clock};
 use crate::engine::headless::{Billing, PassThrough};
 use crate::error::exit::{self, Exit, StopSignal};
 use crate::error::{CliError, ErrorKind};
-use crate::git;
+use crate::git::{self, Repo};
 use crate::journal::autopilot_record::{AutopilotRecord, Heal, SCHEMA_VERSION};
 use crate::journal::metrics::store_autopilot;
 use crate::journal::writer::Journal;
@@ -28,7 +29,7 @@ use crate::process::{Cookie, ProcessId};
 use crate::report::RunSummary;
 use crate::settings::env_vars;
 use crate::settings::layer::Layer;
-use crate::settings::{self, Settings};
+use crate::settings::{self, Notifications, Settings, keys};
 use crate::state::atomic;
 use crate::state::layout::{Layout, RunDir};
 use crate::state::lock::{Acquired, Holder, LockError, RunLock};
@@ -39,7 +40,7 @@ use crate::ui::text::plural;
 use super::grounds::grounds;
 use super::runs::Depth;
 use super::watcher::{self, Watcher};
-use super::{config, history, next_steps, plan, remains, runs, start};
+use super::{config, history, next_steps, notify, plan, remains, runs, start};
 
 /// A run as the command line asks for it.
 pub(super) struct Request {
@@ -96,15 +97,31 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
     }
     let settings = resolved.settings;
     refuse_nesting(&settings, &request.environment)?;
+    let environment = request.environment.clone();
+    let result = Box::pin(start_and_drive(request, &settings, repo.clone(), printer)).await;
+    if let Err(error) = &result
+        && !settings.safety.dry_run
+    {
+        notify::tell_failure(&settings, &repo, &environment, error, printer).await;
+    }
+    result
+}
+
+async fn start_and_drive(
+    request: Request,
+    settings: &Settings,
+    repo: Repo,
+    printer: &Printer,
+) -> Result<Exit, CliError> {
     let prompt = match (&request.continued, &settings.work.prompt) {
         (Some(continued), None) => continued.file.prompt.clone(),
         (_, Some(source)) => Some(start::prompt(source)?),
         (None, None) => None,
     };
     if let Some(continued) = &request.continued {
-        refuse_used_up(&settings, continued)?;
+        refuse_used_up(settings, continued)?;
     }
-    let carrier = carrier(&settings)?;
+    let carrier = carrier(settings)?;
     let claude = start::find_program(&settings.claude.bin, &request.environment)?;
     let layout = Layout::new(&repo.root);
     layout.prepare().map_err(|error| {
@@ -116,14 +133,14 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
     let asked = Signals { forced_mode: settings.work.mode, prompt: prompt.is_some(), ..Signals::default() };
     // Both ask git.
     let (branch, mut sources) =
-        tokio::join!(git::branch(&repo), start::sources(&settings, &repo, None, &request.environment, asked));
+        tokio::join!(git::branch(&repo), start::sources(settings, &repo, None, &request.environment, asked));
     let branch = branch.ok().flatten();
     let base_id = run_id::base_id(branch.as_deref(), started.wall);
     sources.branch.clone_from(&branch);
     sources.goes_on |= request.continued.is_some();
     if settings.safety.dry_run {
         return plan::plan(plan::Plan {
-            settings: &settings,
+            settings,
             repo: &repo,
             layout: &layout,
             run_id: &base_id,
@@ -183,12 +200,14 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
             return Err(error);
         }
     };
-    let mut watcher = Watcher::new(printer, request.events, started);
-    let environment = environment(request.environment);
+    let notifier = notify::notifier(settings, &layout, Some(&run_dir), &request.environment);
+    let source = notify::source(&repo.root, Some(&run_id));
+    let mut watcher = Watcher::new(printer, request.events, started, notifier, source);
+    let environment = environment(request.environment, &settings.notifications);
     let setup = Setup {
         run_id: run_id.clone(),
         cookie,
-        limits: limits(&settings, grounds(&settings, &repo.root, &environment)),
+        limits: limits(settings, grounds(settings, &repo.root, &environment)),
         sources,
         state_file: settings.work.state_file,
         follow_ups: FollowUps {
@@ -203,9 +222,9 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         } else {
             settings.claude.bin.clone()
         },
-        billing: billing(&settings),
+        billing: billing(settings),
         engine: carrier,
-        pass_through: pass_through(&settings),
+        pass_through: pass_through(settings),
         prompt,
         session_command: settings.work.session_command.clone(),
         verify: settings.work.verify.clone(),
@@ -224,7 +243,7 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         watcher.event(now, seq, &event);
     };
     let first =
-        if new { run_started(&setup, &settings, branch) } else { run_resumed(&setup, &settings, branch) };
+        if new { run_started(&setup, settings, branch) } else { run_resumed(&setup, settings, branch) };
     say(first, &mut journal);
     for event in dead {
         say(event, &mut journal);
@@ -243,21 +262,14 @@ pub(super) async fn run(request: Request, printer: &Printer) -> Result<Exit, Cli
         }
     };
     let commit_url = Box::pin(runs::commit_url(&setup.repo)).await;
-    let exit = conclude(
-        &setup,
-        &settings,
-        &ended,
-        earlier,
-        commit_url,
-        journal,
-        &mut watcher,
-        request.json,
-        printer,
-    );
-    forget_old_runs(&setup.layout, &settings, printer);
+    let exit =
+        conclude(&setup, settings, &ended, earlier, commit_url, journal, &mut watcher, request.json, printer);
+    forget_old_runs(&setup.layout, settings, printer);
     if let Err(error) = lock.release() {
         printer.warn(&error.to_string());
     }
+    // Last, because it may take a while: the next run need not wait for a webhook that hangs.
+    notify::finish(watcher.into_notifier(), printer).await;
     exit
 }
 
@@ -433,8 +445,19 @@ pub(super) fn pass_through(settings: &Settings) -> PassThrough {
     }
 }
 
-/// A login looks for `USER`, `LOGNAME` and `HOME`; cron leaves some of them out (field-reports K05).
-fn environment(mut environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+/// What sessions inherit. A login looks for `USER`, `LOGNAME` and `HOME`; cron leaves some of them out (field-reports
+/// K05). Addresses of webhooks are none of their business.
+fn environment(
+    mut environment: Vec<(OsString, OsString)>,
+    notifications: &Notifications,
+) -> Vec<(OsString, OsString)> {
+    let secret = |name: &OsString| {
+        name == keys::NOTIFY_WEBHOOK.spec.env
+            || notifications.webhooks.iter().any(
+                |webhook| matches!(&webhook.target, Target::Variable(variable) if name == variable.as_str()),
+            )
+    };
+    environment.retain(|(name, _)| !secret(name));
     let is_set = |environment: &[(OsString, OsString)], name: &str| {
         environment.iter().any(|(key, value)| key == name && !value.is_empty())
     };
@@ -572,6 +595,7 @@ fn conclude(
             printer.warn(&error.to_string());
         }
     }
+    watcher.tell_end(&summary, exit, &setup.run_dir.report_page(), now);
     printer.say("");
     printer.say(summary.to_text(&watcher::text_options(printer)).trim_end());
     // Cron mail and `--quiet` show warnings only; an end that nobody planned is one.

@@ -1,10 +1,16 @@
-//! What a person or a program sees while a run goes its way.
+//! What a person or a program sees of a run while it goes its way, here and elsewhere.
 
 use std::io::{self, Stdout};
+use std::path::Path;
+
+use jiff::tz::TimeZone;
 
 use crate::core::published::{Entry, FORMAT, RunEvent};
 use crate::core::time::Now;
 use crate::driver::Observer;
+use crate::error::exit::Exit;
+use crate::notify::{Notice, Notifier, Source};
+use crate::report::RunSummary;
 use crate::ui::json::EventWriter;
 use crate::ui::plain::{self, PlainState};
 use crate::ui::printer::{Level, Printer};
@@ -18,10 +24,18 @@ pub(super) struct Watcher<'a> {
     progress: Progress,
     events: Option<EventWriter<Stdout>>,
     started: Now,
+    notifier: Notifier,
+    source: Source,
 }
 
 impl<'a> Watcher<'a> {
-    pub(super) fn new(printer: &'a Printer, events: bool, started: Now) -> Self {
+    pub(super) fn new(
+        printer: &'a Printer,
+        events: bool,
+        started: Now,
+        notifier: Notifier,
+        source: Source,
+    ) -> Self {
         let options = text_options(printer);
         let progress = if printer.shows_progress() {
             Progress::on_stderr(options.clone(), started)
@@ -34,7 +48,22 @@ impl<'a> Watcher<'a> {
             progress,
             events: events.then(|| EventWriter::new(io::stdout())),
             started,
+            notifier,
+            source,
         }
+    }
+
+    /// Tells how the run ended to those who are elsewhere.
+    pub(super) fn tell_end(&self, summary: &RunSummary, exit: Exit, page: &Path, now: Now) {
+        if !self.notifier.is_silent() {
+            let page = page.display().to_string();
+            self.notifier.tell(Notice::of_end(summary, exit, now.wall, &self.source, page));
+        }
+    }
+
+    /// What remains to be waited for.
+    pub(super) fn into_notifier(self) -> Notifier {
+        self.notifier
     }
 
     /// Takes the progress block away for good.
@@ -53,6 +82,11 @@ impl Observer for Watcher<'_> {
             if let Err(error) = written {
                 tracing::debug!(%error, "--events");
             }
+        }
+        if !self.notifier.is_silent()
+            && let Some(notice) = Notice::of_event(event, now.wall, &self.source, &TimeZone::system())
+        {
+            self.notifier.tell(notice);
         }
         self.progress.observe(event, now);
         // The summary that follows says the same, and more.

@@ -25,6 +25,7 @@ pub mod ledger;
 pub mod mediation;
 pub mod mode;
 pub mod next_session;
+pub mod notice;
 pub mod outcome;
 pub mod published;
 pub mod recovery;

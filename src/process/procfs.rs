@@ -234,8 +234,7 @@ mod tests {
         wait_until("it has a place for its environment", || carries_name(pid, b"PATH") == Carries::No).await;
         // kthreadd, where this pid namespace shows it.
         assert!(
-            process(2)
-                .is_none_or(|thread| thread.comm != "kthreadd" || why_empty(2) == WhyEmpty::NoneGiven)
+            process(2).is_none_or(|thread| thread.comm != "kthreadd" || why_empty(2) == WhyEmpty::NoneGiven)
         );
     }
 

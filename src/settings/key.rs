@@ -39,6 +39,8 @@ pub enum Group {
     Claude,
     /// What keeps a run from doing harm.
     Safety,
+    /// Who is told what becomes of a run.
+    Notifications,
 }
 
 impl Group {
@@ -52,6 +54,7 @@ impl Group {
             Group::Work => "Work",
             Group::Claude => "Claude",
             Group::Safety => "Safety",
+            Group::Notifications => "Notifications",
         }
     }
 }
@@ -72,6 +75,10 @@ pub trait Setting: Sync {
     }
     /// A value for an example in a file.
     fn example(&self) -> Shown;
+    /// Whether a value gives access to something, so that it is not shown as it was given.
+    fn is_secret(&self) -> bool {
+        false
+    }
 
     /// The line of help: what it is for, default and bounds.
     fn help(&self) -> String {

@@ -11,12 +11,17 @@ use crate::core::mode::Mode;
 
 mod engines;
 mod gates;
+mod notifications;
 
 pub use engines::{ENGINE, TRIAGE_COMMAND};
 pub use gates::{GATE, GATE_ALLOW, GATE_ASK, GATE_DENY};
+pub use notifications::{
+    NOTIFY_COMMAND, NOTIFY_COOLDOWN, NOTIFY_DESKTOP, NOTIFY_MAIL, NOTIFY_ON, NOTIFY_WEBHOOK, QUIET_HOURS,
+    QUIET_URGENT,
+};
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 52] = [
+pub static ALL: [&dyn Setting; 60] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -69,6 +74,14 @@ pub static ALL: [&dyn Setting; 52] = [
     &GATE_ALLOW,
     &KEEP_RUNS,
     &KEEP_SIZE,
+    &NOTIFY_COMMAND,
+    &NOTIFY_WEBHOOK,
+    &NOTIFY_DESKTOP,
+    &NOTIFY_MAIL,
+    &NOTIFY_ON,
+    &QUIET_HOURS,
+    &QUIET_URGENT,
+    &NOTIFY_COOLDOWN,
 ];
 
 /// Iterations of a run.

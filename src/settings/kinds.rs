@@ -1,11 +1,13 @@
 //! The kinds of settings: numbers with bounds, words, texts, paths, switches.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use super::key::{Context, Key, Reading, Refusal, Setting, Spec, closest, parse_number};
 use super::value::{Raw, Shown, number_text};
-use crate::core::gate::Rule;
 
 /// A number with bounds.
 pub struct Number<T: 'static> {
@@ -323,25 +325,37 @@ impl Setting for List {
     }
 }
 
-/// Rules of the gate.
-pub struct RuleList {
+/// Texts that have to mean something, given as those of a [`List`].
+pub struct ParsedList<T> {
     /// Name, variable, heading, help.
     pub spec: Spec,
-    /// An example of a rule.
+    /// What they are, in the plural.
+    pub what: &'static str,
+    /// An example of an element.
     pub example: &'static str,
+    /// The elements when no source gives any.
+    pub default: &'static [&'static str],
+    /// What is given is never shown, only what `T` says of itself.
+    pub secret: bool,
+    /// What they mean.
+    pub meaning: PhantomData<fn() -> T>,
 }
 
-impl Setting for RuleList {
+impl<T> Setting for ParsedList<T> {
+    fn is_secret(&self) -> bool {
+        self.secret
+    }
+
     fn spec(&self) -> &Spec {
         &self.spec
     }
 
     fn default_shown(&self) -> Option<Shown> {
-        Some(Shown::List(Vec::new()))
+        Some(Shown::List(self.default.iter().map(|&item| item.to_owned()).collect()))
     }
 
     fn default_words(&self) -> String {
-        "none".to_owned()
+        if self.default.is_empty() { "none".to_owned() } else { self.default.join(", ") }
     }
 
     fn example(&self) -> Shown {
@@ -353,23 +367,70 @@ impl Setting for RuleList {
     }
 }
 
-impl Key for RuleList {
-    type Out = Vec<Rule>;
+impl<T: FromStr<Err: fmt::Display> + fmt::Display> Key for ParsedList<T> {
+    type Out = Vec<T>;
 
-    fn read(&self, raw: &Raw, _: &Context<'_>) -> Result<Reading<Vec<Rule>>, Refusal> {
+    fn read(&self, raw: &Raw, _: &Context<'_>) -> Result<Reading<Vec<T>>, Refusal> {
+        let what = self.what;
         let items = texts(raw)
-            .ok_or_else(|| Refusal::expected(format!("an array of rules such as `{}`", self.example)))?;
-        let mut rules = Vec::new();
-        for item in &items {
-            let rule =
-                item.parse().map_err(|error| Refusal::expected(format!("rules; of `{item}`: {error}")))?;
-            rules.push(rule);
+            .ok_or_else(|| Refusal::expected(format!("an array of {what} such as `{}`", self.example)))?;
+        let (mut values, mut shown) = (Vec::new(), Vec::new());
+        for (number, item) in items.iter().enumerate() {
+            let value: T = item.parse().map_err(|error| {
+                let item = if self.secret { format!("number {}", number + 1) } else { format!("`{item}`") };
+                Refusal::expected(format!("{what}; of {item}: {error}"))
+            })?;
+            shown.push(if self.secret { value.to_string() } else { item.clone() });
+            values.push(value);
         }
-        Ok(Reading::plain(rules, Shown::List(items)))
+        Ok(Reading::plain(values, Shown::List(shown)))
     }
 
-    fn default(&self) -> Vec<Rule> {
-        Vec::new()
+    fn default(&self) -> Vec<T> {
+        self.default.iter().filter_map(|item| item.parse().ok()).collect()
+    }
+}
+
+/// A text that has to mean something and may be left out.
+pub struct Parsed<T> {
+    /// Name, variable, heading, help.
+    pub spec: Spec,
+    /// An example.
+    pub example: &'static str,
+    /// What it means.
+    pub meaning: PhantomData<fn() -> T>,
+}
+
+impl<T> Setting for Parsed<T> {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn default_shown(&self) -> Option<Shown> {
+        None
+    }
+
+    fn bounds(&self) -> String {
+        format!("such as {}", self.example)
+    }
+
+    fn example(&self) -> Shown {
+        Shown::Text(self.example.to_owned())
+    }
+}
+
+impl<T: FromStr<Err: fmt::Display> + fmt::Display> Key for Parsed<T> {
+    type Out = Option<T>;
+
+    fn read(&self, raw: &Raw, _: &Context<'_>) -> Result<Reading<Option<T>>, Refusal> {
+        let value: T =
+            non_empty_text(raw)?.parse().map_err(|error: T::Err| Refusal::expected(error.to_string()))?;
+        let shown = Shown::Text(value.to_string());
+        Ok(Reading::plain(Some(value), shown))
+    }
+
+    fn default(&self) -> Option<T> {
+        None
     }
 }
 

@@ -22,6 +22,7 @@ use std::time::Duration;
 use crate::core::autonomy::Autonomy;
 use crate::core::gate::{Policy, Rules};
 use crate::core::mode::Mode;
+use crate::core::notice::{NoticeKind, QuietHours, Webhook};
 
 pub mod env_vars;
 pub mod error;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub claude: Claude,
     /// What keeps a run from doing harm.
     pub safety: Safety,
+    /// Who is told what becomes of a run.
+    pub notifications: Notifications,
 }
 
 /// What a run may use up.
@@ -236,4 +239,25 @@ pub struct Safety {
     pub keep_runs: u32,
     /// Megabytes that they may take together; 0 = any.
     pub keep_size: u64,
+}
+
+/// Who is told what becomes of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notifications {
+    /// Shell command that gets each notification as JSON.
+    pub command: Option<String>,
+    /// Web services.
+    pub webhooks: Vec<Webhook>,
+    /// The desktop of this user.
+    pub desktop: bool,
+    /// Address that gets mail.
+    pub mail: Option<String>,
+    /// What is told.
+    pub on: Vec<NoticeKind>,
+    /// When nothing is told.
+    pub quiet_hours: Option<QuietHours>,
+    /// What is urgent is told in quiet hours too.
+    pub urgent_always: bool,
+    /// How long the same is not told again after it was delivered, 0 to 7 days.
+    pub cooldown: Duration,
 }

@@ -7,7 +7,10 @@ use super::error::{SettingsError, place};
 use super::key::{Context, Key};
 use super::layer::{ConfigFile, Layer, Origin};
 use super::value::{Raw, Shown};
-use super::{Budgets, Claude, Deadlines, PromptSource, Safety, Settings, StopRules, Work, env_vars, keys};
+use super::{
+    Budgets, Claude, Deadlines, Notifications, PromptSource, Safety, Settings, StopRules, Work, env_vars,
+    keys,
+};
 use crate::core::autonomy::Autonomy;
 use crate::core::gate::Rules;
 
@@ -152,6 +155,16 @@ pub fn resolve(
             keep_runs: r.take(&keys::KEEP_RUNS)?,
             keep_size: r.take(&keys::KEEP_SIZE)?,
         },
+        notifications: Notifications {
+            command: r.take(&keys::NOTIFY_COMMAND)?,
+            webhooks: r.take(&keys::NOTIFY_WEBHOOK)?,
+            desktop: r.take(&keys::NOTIFY_DESKTOP)?,
+            mail: r.take(&keys::NOTIFY_MAIL)?,
+            on: r.take(&keys::NOTIFY_ON)?,
+            quiet_hours: r.take(&keys::QUIET_HOURS)?,
+            urgent_always: r.take(&keys::QUIET_URGENT)?,
+            cooldown: r.take(&keys::NOTIFY_COOLDOWN)?,
+        },
     };
     Ok(Resolved { settings, entries: r.entries, notices: r.notices })
 }
@@ -176,7 +189,7 @@ impl Resolver {
                 key: name,
                 origin: origin.clone(),
                 expected: refusal.expected,
-                found: raw.describe(),
+                found: if key.is_secret() { "something else".to_owned() } else { raw.describe() },
                 suggestion: refusal.suggestion,
             })?;
             if winner.is_none() {

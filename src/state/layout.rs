@@ -12,7 +12,9 @@
 //! .orchestrator/autopilot/inbox-archive.md  what was taken out of the inbox
 //! .orchestrator/autopilot/documentation     commit at which documentation was last asked for
 //! .orchestrator/autopilot/forge.json        last answers of gh or glab
-//! .orchestrator/autopilot/runs/<run id>/    events.jsonl, stream/, report.md, report.html, run.json
+//! .orchestrator/autopilot/notified.json     which notification was last delivered when
+//! .orchestrator/autopilot/runs/<run id>/    events.jsonl, stream/, report.md, report.html, run.json,
+//!                                           notifications.jsonl
 //! ```
 //!
 //! `.orchestrator` and `metrics` belong to upstream too: they are made with the ordinary mode if missing and
@@ -195,6 +197,12 @@ impl Layout {
         self.autopilot().join("documentation")
     }
 
+    /// Which notification was last delivered when.
+    #[must_use]
+    pub fn notified(&self) -> PathBuf {
+        self.autopilot().join("notified.json")
+    }
+
     /// Last answers of the forge.
     #[must_use]
     pub fn forge_cache(&self) -> PathBuf {
@@ -308,6 +316,12 @@ impl RunDir {
     #[must_use]
     pub fn report_page(&self) -> PathBuf {
         self.path.join("report.html")
+    }
+
+    /// What came of each notification, a line each.
+    #[must_use]
+    pub fn notifications(&self) -> PathBuf {
+        self.path.join("notifications.jsonl")
     }
 
     /// What the run was started with.

@@ -21,6 +21,7 @@ mod figure;
 mod gap;
 mod gate;
 mod launch;
+mod notice;
 mod report;
 mod silence;
 mod stop;
@@ -47,6 +48,7 @@ const FIGURES: &[Figure] = &[
     Figure { name: "gap-sessions", budget: "<= 50 ms", take: gap::between_sessions },
     Figure { name: "gap-recovery", budget: "<= 50 ms", take: gap::before_a_recovery },
     Figure { name: "gate-answer", budget: "p99 <= 5 ms", take: gate::answers },
+    Figure { name: "notice-delay", budget: "none", take: notice::delay },
     Figure { name: "stream-rate", budget: ">= 300 MB/s", take: stream::rate },
     Figure { name: "stream-memory", budget: "<= 32 MB", take: stream::memory },
     Figure { name: "stream-small-lines", budget: "none", take: stream::small_lines },

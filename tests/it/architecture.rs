@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that may know only these others. What is not listed is bound by [`UNKNOWN_TO`] alone.
-const MAY_KNOW: [(&str, &[&str]); 9] = [
+const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("core", &[]),
     ("protocol", &[]),
     ("process", &[]),
@@ -19,13 +19,14 @@ const MAY_KNOW: [(&str, &[&str]); 9] = [
     ("engine", &["core", "process", "protocol", "tasks"]),
     ("forge", &["core", "process", "state"]),
     ("plan", &["core", "state"]),
+    ("notify", &["core", "error", "process", "report", "state", "tasks", "ui"]),
 ];
 
 /// Modules that the ones named may not know: (module, who may know it; `None` = everybody but the edges).
 const KNOWN_BY: [(&str, &[&str]); 3] = [("engine", &["driver", "cli"]), ("driver", &["cli"]), ("cli", &[])];
 
 /// The edges know nothing of what drives them, and little of each other.
-const EDGES: [&str; 14] = [
+const EDGES: [&str; 15] = [
     "probe",
     "journal",
     "state",
@@ -40,6 +41,7 @@ const EDGES: [&str; 14] = [
     "report",
     "prompts",
     "protocol",
+    "notify",
 ];
 
 /// Only `cli` brings these together; nobody else knows more than one of them.

@@ -39,6 +39,8 @@ mod limits;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod notify;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod peers;

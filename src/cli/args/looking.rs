@@ -1,10 +1,12 @@
-//! Commands that look at runs: `status`, `report`, `logs`, `stop`, `history`, `explain`.
+//! Commands that look at runs: `status`, `report`, `logs`, `stop`, `history`, `explain`; and `notify`.
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
 use super::{path, text};
+use crate::core::notice::NoticeKind;
 
 /// `autopilot explain`.
 #[derive(Debug, Clone, Args)]
@@ -220,3 +222,31 @@ Examples:
 
 --what-if takes confidence-threshold, carryover-threshold, peer-abort, max-sessions, max-hours, max-tokens and
 max-cost.";
+
+/// `autopilot notify`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum NotifyCommand {
+    /// Send a message over every channel that is configured, and say what came of it
+    Test(NotifyTestArgs),
+}
+
+/// `autopilot notify test`.
+#[derive(Debug, Clone, Args)]
+pub struct NotifyTestArgs {
+    /// What kind of message to send
+    #[arg(long, value_name = "KIND", default_value = "done",
+        value_parser = PossibleValuesParser::new(NoticeKind::ALL.map(NoticeKind::as_str)))]
+    pub event: String,
+}
+
+/// What follows the options of `notify`.
+pub(super) const NOTIFY_HELP: &str = "\
+Notifications are set up in .autopilot.toml or autopilot/config.toml:
+  notify-command = \"jq -r .title | wall\"        a shell command; it gets JSON on standard input
+  notify-webhook = [\"slack=$SLACK_WEBHOOK_URL\"]  json, slack, discord or ntfy; an address or a variable
+  notify-desktop = \"on\"                          notify-send, or osascript on macOS
+  notify-mail = \"me@example.org\"                 sendmail
+  notify-on = [\"blocked\", \"stopped\"]           what to tell; all but `started` unless it is set
+  quiet-hours = \"22:00-07:00\"                    only what is urgent is sent; the rest comes later
+
+A test ignores quiet hours and cooldown. Exit code 23: something was not delivered.";

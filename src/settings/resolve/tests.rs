@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::core::autonomy::Autonomy;
 use crate::core::mode::Mode;
+use crate::core::notice::NoticeKind;
 use crate::settings::Chain;
 use crate::settings::key::Setting;
 use crate::settings::{FollowUps, Forge};
@@ -104,6 +105,16 @@ fn defaults_are_those_of_the_design() {
             rules: crate::core::gate::Rules::default(),
             keep_runs: 50,
             keep_size: 2_000,
+        },
+        notifications: Notifications {
+            command: None,
+            webhooks: Vec::new(),
+            desktop: false,
+            mail: None,
+            on: NoticeKind::ALL.into_iter().filter(|kind| *kind != NoticeKind::Started).collect(),
+            quiet_hours: None,
+            urgent_always: true,
+            cooldown: Duration::from_mins(15),
         },
     };
     assert_eq!(resolved.settings, expected);
@@ -409,4 +420,23 @@ fn home_is_expanded_where_no_shell_was() {
     assert_eq!(resolved.settings.claude.bin, PathBuf::from("/home/me/bin/claude"));
     let flags = flag(&keys::CLAUDE_BIN, Raw::Path(PathBuf::from("~/x")));
     assert_eq!(resolve(&flags, &env, None, None).unwrap().settings.claude.bin, PathBuf::from("~/x"));
+}
+
+#[test]
+fn addresses_of_webhooks_are_never_shown() {
+    let read = |text: &str| {
+        let file = ConfigFile { path: "/r/.autopilot.toml".into(), text: text.to_owned() };
+        resolve(&Layer::new(), &|_| None, Some(&file), None)
+    };
+    let resolved = read("notify-webhook = \"https://hooks.slack.com/services/geheim\"").unwrap();
+    assert_eq!(
+        resolved.entry("notify-webhook").unwrap().shown,
+        Some(Shown::List(vec!["slack=https://hooks.slack.com/…".to_owned()]))
+    );
+    assert!(!format!("{:?}", resolved.settings).contains("geheim"));
+    for wrong in ["notify-webhook = \"hooks.slack.com/geheim\"", "notify-webhook = [\"slack=geheim\", \"\"]"]
+    {
+        let words = read(wrong).unwrap_err().to_string();
+        assert!(words.contains("notify-webhook") && !words.contains("geheim"), "{words}");
+    }
 }
