@@ -38,6 +38,8 @@
 //! - [`settings`], [`prompts`], [`report`], [`ui`], [`error`]: configuration with origins, prompt templates,
 //!   summaries, what people see, exit codes.
 //! - [`notify`]: tells people elsewhere, by programs of the system; cannot touch a run.
+//! - [`inhibit`]: keeps the machine awake while a run goes on.
+//! - [`schedule`]: what schedulers of the system are told, and when a run is due: pure.
 //! - [`demo`]: a scripted agent that plays the CLI. [`cli`]: the commands.
 //!
 //! # Architecture invariants
@@ -78,6 +80,8 @@ pub mod settings;
 pub mod prompts;
 pub mod report;
 pub mod notify;
+pub mod schedule;
+pub mod inhibit;
 pub mod ui;
 pub mod error;
 pub mod demo;

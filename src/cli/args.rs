@@ -19,14 +19,18 @@ use crate::settings::key::{Group, Setting as _, parse_number};
 use crate::settings::keys;
 
 mod looking;
+mod schedule;
 
 use looking::{
-    EXPLAIN_HELP, GATE_HELP, HISTORY_HELP, LOGS_HELP, NOTIFY_HELP, REPORT_HELP, STATUS_HELP, STOP_HELP,
+    DOCTOR_HELP, EXPLAIN_HELP, GATE_HELP, HISTORY_HELP, LOGS_HELP, NOTIFY_HELP, REPORT_HELP, STATUS_HELP,
+    STOP_HELP,
 };
 pub use looking::{
-    ExplainArgs, GateCommand, GateExplainArgs, HistoryArgs, HistoryCommand, LogsArgs, NotifyCommand,
-    NotifyTestArgs, ReportArgs, ReportFormat, StopArgs,
+    DoctorArgs, ExplainArgs, GateCommand, GateExplainArgs, HistoryArgs, HistoryCommand, LogsArgs,
+    NotifyCommand, NotifyTestArgs, ReportArgs, ReportFormat, StopArgs,
 };
+use schedule::SCHEDULE_HELP;
+pub use schedule::{Format, InstallArgs, JobArgs, RemoveArgs, ScheduleCommand, Scheduler, ShowArgs};
 
 const BUDGETS: &str = Group::Budgets.title();
 const STOP_RULES: &str = Group::StopRules.title();
@@ -242,6 +246,10 @@ pub struct RunArgs {
     #[arg(long, value_name = keys::ALLOW_PEERS.spec.metavar, help = keys::ALLOW_PEERS.help(), help_heading = SAFETY,
         num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub allow_peers: Option<bool>,
+    /// [`keys::NO_INHIBIT`].
+    #[arg(long, value_name = keys::NO_INHIBIT.spec.metavar, help = keys::NO_INHIBIT.help(), help_heading = SAFETY,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    pub no_inhibit: Option<bool>,
     /// [`keys::ENGINE`].
     #[arg(long, value_name = keys::ENGINE.spec.metavar, help = keys::ENGINE.help(), help_heading = CLAUDE,
         value_parser = PossibleValuesParser::new(keys::ENGINE.words()))]
@@ -291,6 +299,13 @@ pub enum Command {
         #[command(subcommand)]
         command: GateCommand,
     },
+    /// Start runs by themselves: cron, systemd, launchd, GitHub Actions, Kubernetes
+    #[command(after_long_help = SCHEDULE_HELP, after_help = SCHEDULE_HELP)]
+    Schedule {
+        /// What to do.
+        #[command(subcommand)]
+        command: ScheduleCommand,
+    },
     /// See whether notifications arrive
     #[command(after_long_help = NOTIFY_HELP)]
     Notify {
@@ -298,8 +313,9 @@ pub enum Command {
         #[command(subcommand)]
         command: NotifyCommand,
     },
-    /// Check claude, git, the configuration and this machine
-    Doctor,
+    /// Check everything that would make tonight's run fail, and say what to do about it
+    #[command(after_long_help = DOCTOR_HELP)]
+    Doctor(DoctorArgs),
     /// Show the settings in force
     Config {
         /// What to do with them.

@@ -84,7 +84,8 @@ pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
     let mut layer = layer(&cli.run);
     let (name, own) = match &cli.command {
         None
-        | Some(Command::Doctor | Command::Config { .. } | Command::Gate { .. } | Command::Notify { .. }) => {
+        | Some(Command::Doctor(_) | Command::Config { .. } | Command::Gate { .. } | Command::Notify { .. }) =>
+        {
             return Ok(layer);
         }
         Some(Command::Run(run) | Command::Verdict(run)) => {
@@ -101,6 +102,7 @@ pub fn flags(cli: &Cli) -> Result<Layer, CliError> {
         Some(Command::Logs(_)) => ("logs", layer.names().next()),
         Some(Command::Stop(_)) => ("stop", layer.names().next()),
         Some(Command::History(_)) => ("history", layer.names().next()),
+        Some(Command::Schedule { .. }) => ("schedule", layer.names().next()),
         Some(Command::Demo) => ("demo", layer.names().next()),
         Some(Command::Completions { .. }) => ("completions", layer.names().next()),
         Some(Command::Man) => ("man", layer.names().next()),
@@ -173,6 +175,7 @@ fn layer(args: &RunArgs) -> Layer {
     layer.flag(&keys::DRY_RUN, args.dry_run.map(Raw::Flag));
     layer.flag(&keys::ALLOW_NESTED, args.allow_nested.map(Raw::Flag));
     layer.flag(&keys::ALLOW_PEERS, args.allow_peers.map(Raw::Flag));
+    layer.flag(&keys::NO_INHIBIT, args.no_inhibit.map(Raw::Flag));
     layer.flag(&keys::ENGINE, text(&args.engine));
     layer.flag(&keys::GATE, text(&args.gate));
     layer

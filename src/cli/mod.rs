@@ -23,6 +23,7 @@ mod report;
 mod resume;
 mod run;
 mod runs;
+mod schedule;
 mod start;
 mod status;
 mod stop;
@@ -105,8 +106,9 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
             | Command::Explain(_)
             | Command::Gate { .. }
             | Command::Verdict(_)
+            | Command::Schedule { .. }
             | Command::Notify { .. }
-            | Command::Doctor
+            | Command::Doctor(_)
             | Command::Config { .. }
             | Command::Demo,
         ) => {}
@@ -128,10 +130,18 @@ fn dispatch(cli: &Cli, argv: &[OsString], printer: &Printer) -> Result<Exit, Cli
     runtime.block_on(async {
         match &cli.command {
             Some(Command::Demo) => Box::pin(demo::demo(json, printer)).await,
-            Some(Command::Doctor) => doctor::doctor(&directory, &flags, json, printer).await,
+            Some(Command::Doctor(how)) if how.as_scheduled => {
+                doctor::as_scheduled(&directory, json, printer).await
+            }
+            Some(Command::Doctor(how)) => {
+                Box::pin(doctor::doctor(&directory, how, &flags, json, printer)).await
+            }
             Some(Command::Explain(which)) => explain::explain(&directory, which, json, printer).await,
             Some(Command::Gate { command: GateCommand::Explain(what) }) => {
                 gate::explain(&directory, what, &flags, json, printer).await
+            }
+            Some(Command::Schedule { command }) => {
+                Box::pin(schedule::schedule(&directory, command, json, printer)).await
             }
             Some(Command::Notify { command: NotifyCommand::Test(what) }) => {
                 notify::test(&directory, what, &flags, json, printer).await

@@ -22,6 +22,7 @@ use crate::engine::headless::{Billing, PassThrough};
 use crate::error::exit::{self, Exit, StopSignal};
 use crate::error::{CliError, ErrorKind};
 use crate::git::{self, Repo};
+use crate::inhibit::Inhibitor;
 use crate::journal::autopilot_record::{AutopilotRecord, Heal, SCHEMA_VERSION};
 use crate::journal::metrics::store_autopilot;
 use crate::journal::writer::Journal;
@@ -252,7 +253,12 @@ async fn start_and_drive(
         say(RunEvent::Warning { text }, &mut journal);
     }
 
+    let inhibitor =
+        if settings.safety.no_inhibit { None } else { Inhibitor::take(&setup.repo.root, &setup.environment) };
     let driven = Box::pin(driver::drive(&setup, &mut journal, &mut lock, &mut watcher)).await;
+    if let Some(inhibitor) = inhibitor {
+        inhibitor.release().await;
+    }
     let ended = match driven {
         Ok(ended) => ended,
         Err(error) => {

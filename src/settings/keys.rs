@@ -21,7 +21,7 @@ pub use notifications::{
 };
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 60] = [
+pub static ALL: [&dyn Setting; 61] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -68,6 +68,7 @@ pub static ALL: [&dyn Setting; 60] = [
     &DRY_RUN,
     &ALLOW_NESTED,
     &ALLOW_PEERS,
+    &NO_INHIBIT,
     &GATE,
     &GATE_DENY,
     &GATE_ASK,
@@ -662,6 +663,17 @@ pub static ALLOW_PEERS: Flag = Flag {
         Group::Safety,
         "BOOL",
         "Start sessions also while another Claude session works in this working tree",
+    ),
+};
+
+/// Let the machine sleep.
+pub static NO_INHIBIT: Flag = Flag {
+    spec: spec(
+        "no-inhibit",
+        "AUTOPILOT_NO_INHIBIT",
+        Group::Safety,
+        "BOOL",
+        "Let the machine go to sleep while a run goes on",
     ),
 };
 

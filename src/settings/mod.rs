@@ -223,6 +223,10 @@ pub enum Billing {
 }
 
 /// What keeps a run from doing harm.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own, as it is on the command line"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Safety {
     /// Say what would happen, start nothing.
@@ -231,6 +235,8 @@ pub struct Safety {
     pub allow_nested: bool,
     /// Start sessions also while another Claude session works in this working tree.
     pub allow_peers: bool,
+    /// Let the machine go to sleep while a run goes on.
+    pub no_inhibit: bool,
     /// What sessions may do in general.
     pub gate: Policy,
     /// What the operator says about single calls.

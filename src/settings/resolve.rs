@@ -146,6 +146,7 @@ pub fn resolve(
             dry_run: r.take(&keys::DRY_RUN)?,
             allow_nested: r.take(&keys::ALLOW_NESTED)?,
             allow_peers: r.take(&keys::ALLOW_PEERS)?,
+            no_inhibit: r.take(&keys::NO_INHIBIT)?,
             gate: r.take(&keys::GATE)?,
             rules: Rules {
                 deny: r.take(&keys::GATE_DENY)?,

@@ -12,6 +12,8 @@
 //! .orchestrator/autopilot/inbox-archive.md  what was taken out of the inbox
 //! .orchestrator/autopilot/documentation     commit at which documentation was last asked for
 //! .orchestrator/autopilot/forge.json        last answers of gh or glab
+//! .orchestrator/autopilot/schedule.json     which slot of a schedule was started last
+//! .orchestrator/autopilot/schedule.log      what scheduled runs said
 //! .orchestrator/autopilot/notified.json     which notification was last delivered when
 //! .orchestrator/autopilot/runs/<run id>/    events.jsonl, stream/, report.md, report.html, run.json,
 //!                                           notifications.jsonl
@@ -201,6 +203,18 @@ impl Layout {
     #[must_use]
     pub fn notified(&self) -> PathBuf {
         self.autopilot().join("notified.json")
+    }
+
+    /// Which slot of a schedule was started last.
+    #[must_use]
+    pub fn schedule(&self) -> PathBuf {
+        self.autopilot().join("schedule.json")
+    }
+
+    /// What scheduled runs said.
+    #[must_use]
+    pub fn schedule_log(&self) -> PathBuf {
+        self.autopilot().join("schedule.log")
     }
 
     /// Last answers of the forge.

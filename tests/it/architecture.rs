@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules that may know only these others. What is not listed is bound by [`UNKNOWN_TO`] alone.
-const MAY_KNOW: [(&str, &[&str]); 10] = [
+const MAY_KNOW: [(&str, &[&str]); 12] = [
     ("core", &[]),
     ("protocol", &[]),
     ("process", &[]),
@@ -19,6 +19,8 @@ const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("engine", &["core", "process", "protocol", "tasks"]),
     ("forge", &["core", "process", "state"]),
     ("plan", &["core", "state"]),
+    ("schedule", &[]),
+    ("inhibit", &["process"]),
     ("notify", &["core", "error", "process", "report", "state", "tasks", "ui"]),
 ];
 

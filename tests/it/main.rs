@@ -17,6 +17,8 @@ mod crash;
 #[cfg(all(test, target_os = "linux"))]
 mod disk;
 #[cfg(test)]
+mod doctor;
+#[cfg(test)]
 mod dry_run;
 #[cfg(test)]
 mod explain;
@@ -56,6 +58,8 @@ mod report;
 mod resume;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod schedule;
 #[cfg(test)]
 mod stop;
 #[cfg(test)]

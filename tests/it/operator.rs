@@ -246,3 +246,34 @@ fn the_status_of_a_run() {
     assert!(text.contains("nothing is running here") && text.contains("max-sessions-reached"), "{text}");
     assert_eq!((&document["running"], &document["run"]["exit_code"]), (&json!(false), &json!(0)));
 }
+
+#[test]
+fn the_machine_is_kept_awake_while_a_run_goes_on() {
+    let env = TestEnv::new();
+    // Like the real one: it runs what it is given, and holds the wish meanwhile.
+    env.tool(
+        "systemd-inhibit",
+        "echo \"$@\" > \"$HOME/asked\"; : > \"$HOME/held\"; shift 4; \"$@\"; rm \"$HOME/held\"; : > \"$HOME/released\"",
+    );
+    env.script(&waiting());
+    let mut running = env.start(&["--prompt", "x", "--max-sessions", "1"]);
+    running.wait_mark(1, "waiting");
+    let home = env.home();
+    running.wait_for("the wish is held", |_| home.join("held").exists().then_some(()));
+    env.release("go");
+    finish(&env, running, 0, &Expect::default());
+    assert!(home.join("released").exists() && !home.join("held").exists());
+    let asked = std::fs::read_to_string(home.join("asked")).unwrap();
+    assert!(asked.starts_with("--what=sleep:idle --who=autopilot --why="), "{asked}");
+    std::fs::remove_file(home.join("asked")).unwrap();
+    env.release("go");
+    run(&env, &["--prompt", "x", "--max-sessions", "1", "--no-inhibit"], 0);
+    assert!(!home.join("asked").exists());
+}
+
+#[test]
+fn a_machine_that_may_not_be_kept_awake_is_worked_on_all_the_same() {
+    let env = TestEnv::new();
+    env.tool("systemd-inhibit", "echo 'Failed to inhibit: Access denied' >&2; exit 1");
+    run(&env, &["--prompt", "x", "--max-sessions", "1"], 0);
+}

@@ -223,6 +223,26 @@ Examples:
 --what-if takes confidence-threshold, carryover-threshold, peer-abort, max-sessions, max-hours, max-tokens and
 max-cost.";
 
+/// `autopilot doctor`.
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArgs {
+    /// Check in the environment that a scheduled run will have: its PATH, its options, nothing of this shell
+    #[arg(long)]
+    pub as_scheduled: bool,
+    /// Variables that a scheduled run will not have; set by `--as-scheduled`.
+    #[arg(long, hide = true, conflicts_with = "as_scheduled")]
+    pub missing: Vec<String>,
+}
+
+/// What follows the options of `doctor`.
+pub(super) const DOCTOR_HELP: &str = "\
+Looked at: repository, git identity, signing and hooks, configuration, claude and its version, login and when it
+ends, permissions, variables of other sessions, MCP servers, tasks, state folder, disk, memory, limits of the
+container, clock, other runs and Claude sessions here, how the last run ended, notifications, schedules.
+
+Nothing is changed and no session is started; of credentials nothing is read but when they expire.
+Exit code 0: a run can start; warnings are worth reading. 23: something would stop it.";
+
 /// `autopilot notify`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum NotifyCommand {

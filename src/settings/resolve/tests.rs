@@ -101,6 +101,7 @@ fn defaults_are_those_of_the_design() {
             dry_run: false,
             allow_nested: false,
             allow_peers: false,
+            no_inhibit: false,
             gate: crate::core::gate::Policy::Guard,
             rules: crate::core::gate::Rules::default(),
             keep_runs: 50,
