@@ -182,6 +182,10 @@ pub struct RunArgs {
     #[arg(long, value_name = keys::PEER_GRACE.spec().metavar, help = keys::PEER_GRACE.help(), help_heading = DEADLINES,
         value_parser = parse_number, allow_negative_numbers = true)]
     pub peer_grace: Option<f64>,
+    /// [`keys::DEADLINE`].
+    #[arg(long, value_name = keys::DEADLINE.spec().metavar, help = keys::DEADLINE.help(), help_heading = DEADLINES,
+        value_parser = parse_number, allow_negative_numbers = true)]
+    pub deadline: Option<f64>,
 
     /// [`keys::MODE`].
     #[arg(long, value_name = keys::MODE.spec.metavar, help = keys::MODE.help(), help_heading = WORK,

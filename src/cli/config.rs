@@ -159,6 +159,7 @@ fn layer(args: &RunArgs) -> Layer {
     layer.flag(&keys::EXIT_GRACE, args.exit_grace.map(Raw::Number));
     layer.flag(&keys::MAX_WAIT, args.max_wait.map(Raw::Number));
     layer.flag(&keys::PEER_GRACE, args.peer_grace.map(Raw::Number));
+    layer.flag(&keys::DEADLINE, args.deadline.map(Raw::Number));
     layer.flag(&keys::MODE, text(&args.mode));
     layer.flag(&keys::PROMPT, text(&args.prompt));
     layer.flag(&keys::PROMPT_FILE, path(&args.prompt_file));

@@ -4,6 +4,7 @@
 //! people to stderr, and fails with a [`CliError`] whose kind decides the exit code.
 
 pub mod args;
+mod ci;
 pub mod completions;
 pub mod config;
 mod demo;

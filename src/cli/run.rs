@@ -41,7 +41,7 @@ use crate::ui::text::plural;
 use super::grounds::grounds;
 use super::runs::Depth;
 use super::watcher::{self, Watcher};
-use super::{config, history, next_steps, notify, plan, remains, runs, start};
+use super::{ci, config, history, next_steps, notify, plan, remains, runs, start};
 
 /// A run as the command line asks for it.
 pub(super) struct Request {
@@ -378,6 +378,7 @@ pub(super) fn limits(settings: &Settings, gate: Grounds) -> Limits {
         first_output_timeout: settings.deadlines.first_output,
         turn_timeout: settings.deadlines.turn,
         exit_grace: settings.deadlines.exit_grace,
+        deadline: settings.deadlines.deadline,
         chain: match settings.work.chain {
             settings::Chain::Fresh => Chain::Fresh,
             settings::Chain::Resume => Chain::Resume,
@@ -601,6 +602,7 @@ fn conclude(
             printer.warn(&error.to_string());
         }
     }
+    ci::tell(&setup.environment, &summary, exit, end.deadline_reached, printer);
     watcher.tell_end(&summary, exit, &setup.run_dir.report_page(), now);
     printer.say("");
     printer.say(summary.to_text(&watcher::text_options(printer)).trim_end());

@@ -43,9 +43,9 @@ impl Running {
         !self.evidence.agents_running.is_empty() && !self.is_interrupted()
     }
 
-    /// The turn was asked to end, by the operator or because it goes round in circles.
+    /// The turn was asked to end: by the operator, for the deadline, or because it goes round in circles.
     pub(super) fn is_interrupted(&self) -> bool {
-        matches!(self.evidence.stop_cause, Some(StopCause::Operator | StopCause::Stuck))
+        matches!(self.evidence.stop_cause, Some(StopCause::Operator | StopCause::Stuck | StopCause::WrapUp))
     }
 
     pub(super) fn close_input(&mut self, shared: &mut Shared<'_>) {
@@ -121,7 +121,11 @@ impl Running {
                     self.end(StopCause::Operator, StopStep::Terminate, shared);
                 }
             }
-            TimerKind::Backoff | TimerKind::LimitReset | TimerKind::PeerPoll | TimerKind::Escalation => {}
+            TimerKind::Backoff
+            | TimerKind::LimitReset
+            | TimerKind::PeerPoll
+            | TimerKind::Escalation
+            | TimerKind::Deadline => {}
         }
     }
 }

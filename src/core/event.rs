@@ -274,6 +274,7 @@ pub struct SessionClose {
 
 /// How the run ends.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of a record, each read by its name")]
 pub struct RunEnd {
     /// The switch, if one fired.
     pub kill_switch: Option<KillSwitch>,
@@ -294,6 +295,8 @@ pub struct RunEnd {
     pub work_done: bool,
     /// The usage window that `--reserve` ended the run for: it has to reset first.
     pub reserved_window: Option<String>,
+    /// The deadline ended it, and another process can go on at once.
+    pub deadline_reached: bool,
     /// The signal or command that asked for the end.
     pub stopped_by: Option<&'static str>,
     /// Completed iterations.

@@ -41,6 +41,8 @@ pub enum StopCause {
     ExitGrace,
     /// The operator asked for it.
     Operator,
+    /// The time is nearly over (`--deadline`): what is good is to be committed.
+    WrapUp,
     /// It went round in circles.
     Stuck,
     /// The API refused the login, twice, and the CLI was about to ask for minutes on end (field-reports F04).

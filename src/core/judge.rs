@@ -99,6 +99,11 @@ fn of_error_result(result: &TurnResult, evidence: &Evidence) -> Outcome {
     if by_operator && (terminal.starts_with("aborted") || subtype == "error_during_execution") {
         return Outcome::new(Class::KilledByDriver, 1.0, "interrupted on request");
     }
+    if evidence.stop_cause == Some(StopCause::WrapUp)
+        && (terminal.starts_with("aborted") || subtype == "error_during_execution")
+    {
+        return to_wrap_up();
+    }
     if evidence.stop_cause == Some(StopCause::Stuck)
         && (terminal.starts_with("aborted") || subtype == "error_during_execution")
     {
@@ -252,12 +257,18 @@ fn login_refused() -> Outcome {
     )
 }
 
+/// Nothing went wrong, and the session has one more prompt to come.
+fn to_wrap_up() -> Outcome {
+    Outcome::new(Class::KilledByDriver, 1.0, "interrupted for the deadline, to wrap up")
+}
+
 /// No result came: what we did, then what the transcript and stderr say, then how the process ended.
 fn without_result(evidence: &Evidence) -> Outcome {
     match evidence.stop_cause {
         Some(StopCause::Operator) => {
             return Outcome::new(Class::KilledByDriver, 1.0, "stopped on request");
         }
+        Some(StopCause::WrapUp) => return to_wrap_up(),
         Some(StopCause::Stuck) => return of_circle(evidence),
         Some(StopCause::Login) => return login_refused(),
         Some(StopCause::FirstOutput) => {

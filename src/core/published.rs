@@ -50,6 +50,8 @@ pub enum Purpose {
     Answer,
     /// Try something different: it went round in circles.
     Nudge,
+    /// Commit what is good and hand in the report: the time is nearly over (`--deadline`).
+    WrapUp,
     /// Compact the conversation (`/compact`), which is no work.
     Compact,
 }

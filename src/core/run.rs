@@ -31,12 +31,13 @@ use super::session_report::ReportStatus;
 use super::signals::Signals;
 use super::suitability;
 use super::task;
-use super::time::Now;
+use super::time::{Now, TimerKind};
 use super::turn::{Books, LaunchContext, Shared};
 pub use inherited::Inherited;
 use peers::PeerWait;
 
 mod inherited;
+mod landing;
 mod peers;
 
 /// What the next iteration does with the conversation of the last one (`--chain`).
@@ -76,6 +77,8 @@ pub struct Limits {
     pub turn_timeout: Duration,
     /// `--exit-grace`.
     pub exit_grace: Duration,
+    /// `--deadline`: from the start of this process to its end.
+    pub deadline: Option<Duration>,
     /// `--chain`.
     pub chain: Chain,
     /// `--autonomy`.
@@ -172,6 +175,8 @@ pub struct Run {
     journal_failure: Option<String>,
     /// It was said that others work in this tree (`--allow-peers`).
     told_of_peers: bool,
+    /// The deadline ended it.
+    deadline_reached: bool,
 }
 
 /// Spare conversation ids a session may use up by fresh starts.
@@ -201,6 +206,7 @@ impl Run {
             ids,
             journal_failure: None,
             told_of_peers: false,
+            deadline_reached: false,
         }
     }
 
@@ -232,6 +238,7 @@ impl Run {
             Event::Start => {
                 if matches!(self.state, State::Idle) {
                     self.started = Some(now);
+                    self.prepare_landing(&mut effects);
                     self.look(&mut effects);
                 }
             }
@@ -280,6 +287,9 @@ impl Run {
             Event::Recorded(Err(why)) => {
                 self.journal_failure.get_or_insert(why);
                 self.forward(now, Event::Recorded(Ok(())), &mut effects);
+            }
+            Event::Timer(timer) if timer.kind == TimerKind::Deadline => {
+                self.land(now, timer.epoch, &mut effects);
             }
             Event::Timer(timer) if self.is_peer_poll(timer) => effects.push(Effect::LookForPeers),
             event @ (Event::Inspected { .. }
@@ -339,7 +349,8 @@ impl Run {
         }
         let fired = self
             .aborted("AbortSignal triggered before iteration")
-            .or_else(|| kill_switch::before_session(&inputs));
+            .or_else(|| kill_switch::before_session(&inputs))
+            .or_else(|| self.too_late_to_begin(now));
         effects.publish(switches_checked(iteration, "before", inputs, fired.as_ref()));
         if let Some(fired) = fired {
             self.finish(now, Some(fired), None, effects);
@@ -479,7 +490,9 @@ impl Run {
         };
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);
-        let mut shared = Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed };
+        let deadline_in = self.deadline_in(now);
+        let mut shared =
+            Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed, deadline_in };
         if first == Purpose::Work {
             let tasks = context.tasks.iter().map(|task| task.id.clone()).collect();
             shared.effects.push(Effect::OpenSession { tasks });
@@ -492,8 +505,10 @@ impl Run {
         let elapsed = self.elapsed(now);
         let stop = self.stop.map(|(level, _)| level);
         // What comes between sessions or after the end is late: the state stays as it is.
+        let deadline_in = self.deadline_in(now);
         let State::InSession(session) = &mut self.state else { return };
-        let mut shared = Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed };
+        let mut shared =
+            Shared { now, limits: &self.limits, books: &mut self.books, effects, stop, elapsed, deadline_in };
         if let Some(end) = session.step(&mut event, &mut shared)
             && let State::InSession(session) = std::mem::replace(&mut self.state, State::Idle)
         {
@@ -566,7 +581,9 @@ impl Run {
                 _ => fired,
             })
         };
-        let fired = fired.or_else(|| self.aborted("AbortSignal triggered between iterations"));
+        let fired = fired
+            .or_else(|| self.aborted("AbortSignal triggered between iterations"))
+            .or_else(|| self.limited_beyond_deadline());
         effects.publish(switches_checked(iteration, "after", inputs, fired.as_ref()));
         // Without a prompt "complete" speaks of what that session chose to do, not of all there is (design §5).
         let work_done = match report.and_then(|report| report.status) {
@@ -596,8 +613,12 @@ impl Run {
         self.stop_waiting(now, effects);
     }
 
-    fn aborted(&self, words: &str) -> Option<Fired> {
-        self.stop.map(|(_, by)| Fired { switch: KillSwitch::UserAbort, detail: format!("{words} ({by})") })
+    fn aborted(&mut self, words: &str) -> Option<Fired> {
+        let (_, by) = self.stop?;
+        if by == landing::BY {
+            return Some(self.landed());
+        }
+        Some(Fired { switch: KillSwitch::UserAbort, detail: format!("{words} ({by})") })
     }
 
     fn inputs(&self, now: Now, resources: String, peers: Option<u32>) -> SwitchInputs {
@@ -634,6 +655,7 @@ impl Run {
             peers: Vec::new(),
             work_done: self.work_done,
             reserved_window: None,
+            deadline_reached: self.deadline_reached,
             stopped_by: self.stop.map(|(_, by)| by),
             iterations: self.iterations,
             sessions: self.sessions.clone(),

@@ -252,6 +252,13 @@ impl Session {
         None
     }
 
+    /// The time is nearly over.
+    pub(super) fn wrap_up(&mut self, shared: &mut Shared<'_>) {
+        if matches!(self.stage, Stage::Working) {
+            self.turn.wrap_up(shared);
+        }
+    }
+
     fn found(&mut self, attempt: u32, fact: &Fact, shared: &mut Shared<'_>) {
         if self.turn.running() != Some(attempt) {
             return;

@@ -83,6 +83,8 @@ pub enum TimerKind {
     Escalation,
     /// The next look whether another Claude session still works in this tree.
     PeerPoll,
+    /// The landing before the process has to be gone (`--deadline`).
+    Deadline,
 }
 
 /// A timer as it leaves the core and as it comes back.

@@ -51,9 +51,17 @@ pub(super) struct Shared<'a> {
     pub(super) stop: Option<StopLevel>,
     /// What the run has used of its time.
     pub(super) elapsed: Duration,
+    /// Time until the last session is interrupted (`--deadline`).
+    pub(super) deadline_in: Option<Duration>,
 }
 
 impl Shared<'_> {
+    /// Time that is left of the run, or of this process if that is less.
+    fn time_left(&self) -> Duration {
+        let run = self.limits.max_time().saturating_sub(self.elapsed);
+        self.deadline_in.map_or(run, |deadline| run.min(deadline))
+    }
+
     /// Says what the run has used so far.
     fn publish_books(&mut self, session_id: &str) {
         let run = self.books.ledger.run();
@@ -86,6 +94,8 @@ pub(super) struct Books {
     poison: Poison,
     /// How often the CLI refused the control protocol.
     control_refused: u32,
+    /// A usage limit that lasts longer than this process may (`--deadline`), in words.
+    pub(super) limit_beyond_deadline: Option<String>,
     /// Names states for timers.
     epoch: u64,
 }
@@ -318,8 +328,10 @@ impl Turn {
             }
             self.offset = Some(0);
             // "Go on", or an answer, says nothing to a conversation that does not know what it is about.
-            if matches!(self.prompt, Purpose::Continue | Purpose::Answer | Purpose::Nudge | Purpose::Compact)
-            {
+            if matches!(
+                self.prompt,
+                Purpose::Continue | Purpose::Answer | Purpose::Nudge | Purpose::WrapUp | Purpose::Compact
+            ) {
                 self.prompt = Purpose::Reconcile;
             }
         } else if !resume && digest.exists {
@@ -352,7 +364,7 @@ impl Turn {
                 .map(|limit| (limit - spend.cost_usd.unwrap_or(0.0)).max(0.0)),
             tokens_left: (shared.limits.max_tokens > 0)
                 .then(|| shared.limits.max_tokens.saturating_sub(spend.tokens.output)),
-            time_left: shared.limits.max_time().saturating_sub(shared.elapsed),
+            time_left: shared.time_left(),
             tasks: context.tasks.clone(),
             hand_over: context.hand_over.clone(),
             answer: context.answer.clone(),
@@ -514,6 +526,20 @@ impl Turn {
         }
     }
 
+    /// The time is nearly over: the turn is interrupted, and asked to commit what is good. One that is on its way out,
+    /// or hands in its report, gets there sooner if it is left alone.
+    pub(super) fn wrap_up(&mut self, shared: &mut Shared<'_>) {
+        let Phase::Running(running) = &mut self.phase else { return };
+        let ending = running.stopping || running.result_seen || running.evidence.stop_cause.is_some();
+        if ending || self.purpose == Purpose::Close {
+            return;
+        }
+        running.evidence.stop_cause = Some(StopCause::WrapUp);
+        let (attempt, step) = (running.attempt, StopStep::Interrupt);
+        shared.effects.push(Effect::StopAttempt { attempt, step });
+        shared.effects.arm(TimerKind::InterruptGrace, running.epoch, INTERRUPT_GRACE);
+    }
+
     /// The operator raised the level of the stop.
     pub(super) fn stop(&mut self, level: StopLevel, shared: &mut Shared<'_>) -> Option<TurnEnd> {
         match &mut self.phase {
@@ -633,6 +659,15 @@ impl Turn {
             self.look_again(conversation, shared);
             return None;
         }
+        if evidence.stop_cause == Some(StopCause::WrapUp)
+            && outcome.class == Class::KilledByDriver
+            && shared.stop < Some(StopLevel::Interrupt)
+        {
+            self.evidence = evidence;
+            self.prompt = Purpose::WrapUp;
+            self.look_again(conversation, shared);
+            return None;
+        }
         if (!self.compacting || outcome.class == Class::Stuck) && self.is_step(&outcome) {
             self.evidence = evidence;
             return self.step(&outcome, conversation, shared);
@@ -668,6 +703,15 @@ impl Turn {
                     why,
                     stall,
                 }))
+            }
+            // What comes after this process waits for it: the record of the wait is for `resume`.
+            Action::WaitForLimit(limit)
+                if shared.deadline_in.is_some_and(|left| shared.now.until_wall(limit.until) > left) =>
+            {
+                let OpenLimit { window, until, source, why } = limit;
+                shared.books.limit_beyond_deadline = Some(why.clone());
+                shared.effects.publish(RunEvent::LimitWait { window, until, source, why });
+                Some(TurnEnd::Aborted)
             }
             // Who asked for an end does not wait hours for a limit, whichever of the two came first.
             Action::WaitForLimit(_) if shared.stop.is_some() => Some(TurnEnd::Aborted),
@@ -808,6 +852,7 @@ fn hang(evidence: &Evidence, shared: &Shared<'_>) -> Option<Stall> {
         | StopCause::ExitGrace
         | StopCause::Operator
         | StopCause::Stuck
+        | StopCause::WrapUp
         | StopCause::Login => {
             return None;
         }

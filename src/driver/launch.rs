@@ -299,6 +299,7 @@ impl Driver<'_> {
             // Only so the CLI takes it as its command.
             Purpose::Compact => return Ok("/compact".to_owned()),
             Purpose::Nudge => Kind::Nudge,
+            Purpose::WrapUp => Kind::WrapUp,
             Purpose::Close => Kind::Close,
             Purpose::Continue => Kind::Continue,
             Purpose::Answer => Kind::Answer,

@@ -40,19 +40,22 @@ pub enum Kind {
     Handover,
     /// Try something different.
     Nudge,
+    /// Commit what is good, and report.
+    WrapUp,
     /// The answer to a question.
     Answer,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 8] = [
         Kind::Session,
         Kind::Close,
         Kind::Reconcile,
         Kind::Continue,
         Kind::Handover,
         Kind::Nudge,
+        Kind::WrapUp,
         Kind::Answer,
     ];
 
@@ -66,6 +69,7 @@ impl Kind {
             Kind::Continue => "continue.md",
             Kind::Handover => "handover.md",
             Kind::Nudge => "nudge.md",
+            Kind::WrapUp => "wrap-up.md",
             Kind::Answer => "answer.md",
         }
     }
@@ -78,6 +82,7 @@ impl Kind {
             Kind::Continue => include_str!("../../commands/continue.md"),
             Kind::Handover => include_str!("../../commands/handover.md"),
             Kind::Nudge => include_str!("../../commands/nudge.md"),
+            Kind::WrapUp => include_str!("../../commands/wrap-up.md"),
             Kind::Answer => include_str!("../../commands/answer.md"),
         }
     }
@@ -201,7 +206,7 @@ pub fn render(kind: Kind, context: &Context, override_dir: Option<&Path>) -> Res
     let wrapped = match kind {
         Kind::Session => &context.prompt,
         Kind::Reconcile | Kind::Handover => &context.instruction,
-        Kind::Close | Kind::Continue | Kind::Nudge | Kind::Answer => &None,
+        Kind::Close | Kind::Continue | Kind::Nudge | Kind::WrapUp | Kind::Answer => &None,
     };
     if let Some(text) = wrapped.as_deref().filter(|text| is_slash_command(text)) {
         return Ok(text.to_owned());
@@ -228,6 +233,7 @@ pub fn check_overrides(override_dir: &Path) -> Result<(), PromptError> {
     (full.do_not_retry, full.last_texts) = (vec!["x".to_owned()], vec!["x".to_owned()]);
     (full.tasks, full.problems) = (vec!["x".to_owned()], vec!["x".to_owned()]);
     full.budget.output_tokens = Some(1);
+    full.budget.time = Some(Duration::from_mins(1));
     for kind in Kind::ALL {
         render(kind, &full, Some(override_dir))?;
         render(kind, &Context::new(Mode::Feature), Some(override_dir))?;
@@ -357,6 +363,7 @@ struct Values<'c> {
     tasks_intro: &'static str,
     wave_cap: u32,
     budget: Vec<String>,
+    time_left: Option<String>,
     verify: Option<&'c str>,
     handover: Option<&'c str>,
     do_not_retry: &'c [String],
@@ -387,6 +394,7 @@ impl<'c> Values<'c> {
             tasks_intro: tasks_intro(context.mode),
             wave_cap: context.wave_cap,
             budget: budget_words(context.budget),
+            time_left: context.budget.time.map(span),
             verify: context.verify.as_deref(),
             handover: context.handover.as_deref(),
             do_not_retry: &context.do_not_retry,

@@ -32,6 +32,13 @@ pub const XDG_CONFIG_HOME: &str = "XDG_CONFIG_HOME";
 /// Where Claude Code keeps its files.
 pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 
+/// `true` in a job of GitHub Actions.
+pub const GITHUB_ACTIONS: &str = "GITHUB_ACTIONS";
+/// File for the summary of a step there.
+pub const GITHUB_STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+/// File for its outputs.
+pub const GITHUB_OUTPUT: &str = "GITHUB_OUTPUT";
+
 /// Where upstream keeps STATE.md.
 pub const SO_STATE_DIR: &str = "SO_STATE_DIR";
 
@@ -45,7 +52,7 @@ pub struct EnvVar {
 }
 
 /// The variables that are not settings.
-pub const OTHERS: [EnvVar; 12] = [
+pub const OTHERS: [EnvVar; 15] = [
     EnvVar { name: AUTOPILOT_LOG, about: "filter of the debug log on stderr, for example `autopilot=debug`" },
     EnvVar { name: AUTOPILOT_RUN_ID, about: "set for everything a run starts; a run that finds it refuses" },
     EnvVar { name: AUTOPILOT_COOKIE, about: "set for everything a run starts, so that orphans are found" },
@@ -57,6 +64,12 @@ pub const OTHERS: [EnvVar; 12] = [
     EnvVar { name: HOME, about: "home folder" },
     EnvVar { name: XDG_CONFIG_HOME, about: "folder of autopilot/config.toml instead of ~/.config" },
     EnvVar { name: CLAUDE_CONFIG_DIR, about: "where Claude Code keeps its transcripts instead of ~/.claude" },
+    EnvVar { name: GITHUB_ACTIONS, about: "`true`: annotations, summary and outputs for the step" },
+    EnvVar { name: GITHUB_STEP_SUMMARY, about: "gets the report as Markdown at the end of a run there" },
+    EnvVar {
+        name: GITHUB_OUTPUT,
+        about: "gets run-id, exit-code, outcome and more at the end of a run there",
+    },
     EnvVar {
         name: SO_STATE_DIR,
         about: "folder of STATE.md, looked at before .claude, .codex, .cursor and .pi",

@@ -21,7 +21,7 @@ pub use notifications::{
 };
 
 /// All settings, in the order of help and tables.
-pub static ALL: [&dyn Setting; 61] = [
+pub static ALL: [&dyn Setting; 62] = [
     &MAX_SESSIONS,
     &MAX_HOURS,
     &LIMIT_WAIT_FREE,
@@ -44,6 +44,7 @@ pub static ALL: [&dyn Setting; 61] = [
     &TURN_BACKOFF,
     &HEAL_BACKOFF,
     &PEER_GRACE,
+    &DEADLINE,
     &MODE,
     &PROMPT,
     &PROMPT_FILE,
@@ -400,6 +401,22 @@ pub static PEER_GRACE: Number<Duration> = Number::new(
     86_400.0,
     seconds,
 );
+
+/// When this process has to be gone.
+pub static DEADLINE: Number<Option<Duration>> = Number::new(
+    spec(
+        "deadline",
+        "AUTOPILOT_DEADLINE",
+        Group::Deadlines,
+        "M",
+        "Minutes until this process is ended from outside (a CI job): it lands softly before that, and resume goes on",
+    ),
+    0.0,
+    0.0,
+    14_400.0,
+    minutes_above_zero,
+)
+.zero_is_off();
 
 /// Mode of every session.
 pub static MODE: Choice<Option<Mode>> = Choice {
@@ -797,6 +814,10 @@ fn seconds(number: f64) -> Duration {
 
 fn minutes(number: f64) -> Duration {
     seconds(number * 60.0)
+}
+
+fn minutes_above_zero(number: f64) -> Option<Duration> {
+    (number > 0.0).then(|| minutes(number))
 }
 
 fn hours(number: f64) -> Duration {

@@ -110,6 +110,8 @@ pub struct Deadlines {
     pub heal_backoff: Vec<Duration>,
     /// Longest wait for another Claude session in the same working tree, 0 to 1 day.
     pub peer_grace: Duration,
+    /// From the start of this process to the moment it is ended from outside; `None` = nobody ends it.
+    pub deadline: Option<Duration>,
 }
 
 /// What is worked on, and how.

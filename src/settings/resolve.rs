@@ -117,6 +117,7 @@ pub fn resolve(
             turn_backoff: r.take(&keys::TURN_BACKOFF)?,
             heal_backoff: r.take(&keys::HEAL_BACKOFF)?,
             peer_grace: r.take(&keys::PEER_GRACE)?,
+            deadline: r.take(&keys::DEADLINE)?,
         },
         work: Work {
             mode: r.take(&keys::MODE)?,

@@ -252,6 +252,7 @@ fn describe(event: &RunEvent, state: &mut PlainState) -> Option<EntryText> {
                 Purpose::Continue => "go on where it stopped",
                 Purpose::Answer => "go on with the first option, as nobody answered",
                 Purpose::Nudge => "try something different, as it went round in circles",
+                Purpose::WrapUp => "commit what is good, and report: the time is nearly over",
                 Purpose::Compact => "compact the conversation",
                 Purpose::Close => "hand in the session report, which is missing",
             };

@@ -272,6 +272,11 @@ impl Printer {
         }
     }
 
+    /// Lines for the program that reads this log (a CI system), to stderr, however quiet it is.
+    pub fn command(&self, text: &str) {
+        self.line(text.trim_end());
+    }
+
     /// Details, with `--verbose`.
     pub fn detail(&self, text: &str) {
         if self.shared.level >= Level::Verbose {

@@ -13,6 +13,8 @@ mod architecture;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod ci;
+#[cfg(test)]
 mod crash;
 #[cfg(all(test, target_os = "linux"))]
 mod disk;

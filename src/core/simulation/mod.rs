@@ -7,6 +7,7 @@
 
 mod clock_tests;
 mod gate_tests;
+mod landing_tests;
 mod limit_tests;
 mod loop_tests;
 mod model_tests;
@@ -65,6 +66,7 @@ fn limits() -> Limits {
         stall_timeout: secs(600),
         first_output_timeout: secs(180),
         turn_timeout: secs(90 * 60),
+        deadline: None,
         exit_grace: secs(15),
         chain: Chain::Fresh,
         verify: false,

@@ -98,7 +98,7 @@ struct Harness {
     finished: bool,
 }
 
-const KINDS: [TimerKind; 8] = [
+const KINDS: [TimerKind; 9] = [
     TimerKind::FirstOutput,
     TimerKind::Stall,
     TimerKind::Turn,
@@ -107,11 +107,13 @@ const KINDS: [TimerKind; 8] = [
     TimerKind::Backoff,
     TimerKind::LimitReset,
     TimerKind::PeerPoll,
+    TimerKind::Deadline,
 ];
 
 impl Harness {
     fn new(max_sessions: u32) -> Self {
-        let limits = Limits { max_sessions, verify: true, max_cost_usd: Some(1.0), ..limits() };
+        let deadline = Some(Duration::from_hours(2));
+        let limits = Limits { max_sessions, verify: true, max_cost_usd: Some(1.0), deadline, ..limits() };
         let ids = (0..Run::ids_needed(max_sessions)).map(|n| format!("id-{n}")).collect();
         Harness {
             run: Run::new(limits, ids, Inherited::default()),

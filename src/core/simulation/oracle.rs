@@ -2,6 +2,7 @@
 
 use crate::core::event::{Effect, Event, RunEnd, StopLevel};
 use crate::core::published::RunEvent;
+use crate::core::time::{TimerId, TimerKind};
 
 /// Looks on and panics when an invariant is broken.
 #[derive(Debug)]
@@ -44,10 +45,16 @@ impl Oracle {
     }
 
     pub(super) fn event(&mut self, event: &Event) {
-        self.stale = matches!(event, Event::Timer(timer) if timer.epoch != self.epoch);
+        // The deadline belongs to the run, not to a state of it.
+        self.stale = matches!(event, Event::Timer(timer)
+            if timer.epoch != self.epoch && timer.kind != TimerKind::Deadline);
         match event {
             Event::AttemptOver { attempt, .. } if self.live == Some(*attempt) => self.live = None,
             Event::Stop { level, .. } => self.stop = self.stop.max(Some(*level)),
+            Event::Timer(TimerId { kind: TimerKind::Deadline, epoch }) => {
+                let level = if *epoch == 1 { StopLevel::Finish } else { StopLevel::Interrupt };
+                self.stop = self.stop.max(Some(level));
+            }
             Event::JournalFailed(_) => self.stop = self.stop.max(Some(StopLevel::Interrupt)),
             _ => {}
         }
@@ -56,7 +63,9 @@ impl Oracle {
     /// `running` is the attempt that runs as far as the run says.
     pub(super) fn effect(&mut self, effect: &Effect, running: Option<u32>) {
         assert!(!self.stale, "a timer of an earlier state has an effect: {effect:?}");
-        if let Effect::Arm { timer, .. } | Effect::ArmAt { timer, .. } = effect {
+        if let Effect::Arm { timer, .. } | Effect::ArmAt { timer, .. } = effect
+            && timer.kind != TimerKind::Deadline
+        {
             self.epoch = timer.epoch;
         }
         match effect {

@@ -162,7 +162,12 @@ fn draw_session(
                 ("f7", "asked for the report")
             }
             Some(
-                Purpose::Reconcile | Purpose::Continue | Purpose::Answer | Purpose::Nudge | Purpose::Compact,
+                Purpose::Reconcile
+                | Purpose::Continue
+                | Purpose::Answer
+                | Purpose::Nudge
+                | Purpose::WrapUp
+                | Purpose::Compact,
             ) => {
                 used.again = true;
                 ("f3", "gone on")

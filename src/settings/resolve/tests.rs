@@ -72,6 +72,7 @@ fn defaults_are_those_of_the_design() {
             turn_backoff: vec![Duration::from_secs(5), Duration::from_secs(30)],
             heal_backoff: [120, 240, 480].map(Duration::from_secs).to_vec(),
             peer_grace: Duration::from_mins(5),
+            deadline: None,
         },
         work: Work {
             mode: None,

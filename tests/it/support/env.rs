@@ -19,7 +19,7 @@ use super::{encoding, proc, wait};
 /// Programs on the `PATH` of a test, and no others: above all no `gh`, no `glab` and no real `claude`.
 const TOOLS: &[&str] = &[
     "bash", "cat", "cp", "curl", "date", "echo", "env", "false", "git", "grep", "ls", "mkdir", "mv", "ps",
-    "rm", "setsid", "sed", "sh", "sleep", "touch", "true", "uname",
+    "rm", "find", "printf", "setsid", "sed", "sh", "sleep", "tar", "touch", "true", "uname", "xargs",
 ];
 
 /// The place. Everything in it ends and vanishes with it.
